@@ -1,0 +1,1 @@
+"""The worker: everything heavy. Reads a vault, keeps its indexes, publishes snapshots, answers hooks."""
