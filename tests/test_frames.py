@@ -95,7 +95,7 @@ def test_payloads_concatenate(first: str, second: str) -> None:
 
 @given(st.sampled_from([name for name in FACTS if not name.startswith("request")]), st.data())
 def test_one_bent_bit_is_seen(name: str, data: st.DataObject) -> None:
-    """No flipped bit of a snapshot or an answer goes unnoticed (a request never touches a disk: no checksum)."""
+    """No flipped bit of a snapshot or an answer goes unnoticed; a request, never on disk, has no checksum."""
     whole = golden(name)
     at = data.draw(st.integers(0, len(whole) - 1))
     bent = bytearray(whole)
