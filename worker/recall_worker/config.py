@@ -22,6 +22,8 @@ from recall_worker.errors import ConfigError
 DEFAULT_MODEL: Final = "multilingual-e5-small"
 NO_MODEL: Final = "none"
 
+MOST_HARD_UNITS: Final = 9_800
+
 SnapshotPolicy = Literal["every-turn", "once-per-session"]
 
 
@@ -74,6 +76,9 @@ class Config:
         max_note_bytes: Larger files are reported and left out.
         projects: Name of a project to its directories, absolute.
         budget: Limits of the digest.
+        config_file: The file that was read, None if there was none.
+        overrides: Dotted key and text of each setting that came from the environment or a flag, so that a command
+            baked for later (the hook's, the worker's) means the same wherever it runs.
     """
 
     state_dir: Path
@@ -89,6 +94,17 @@ class Config:
     max_note_bytes: int = 2_000_000
     projects: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
+    config_file: Path | None = None
+    overrides: tuple[tuple[str, str], ...] = ()
+
+    def as_arguments(self) -> list[str]:
+        """Options of `recall` and `recall-worker` that give these settings from any directory and environment."""
+        arguments = ["--state", str(self.state_dir), "--vault", str(self.vault)]
+        if self.config_file is not None:
+            arguments += ["--config", str(self.config_file)]
+        for key, text in self.overrides:
+            arguments += ["--set", f"{key}={text}"]
+        return arguments
 
 
 def load_config(
@@ -116,20 +132,23 @@ def load_config(
     settings: dict[str, tuple[str, Any]] = {}
     for key, value in _read_toml(path, must_exist=named is not None).items():
         settings[key] = (f"{path}: {key}", value)
+    typed = {}
     for key in keys():
         variable = variable_of(key)
         if environ.get(variable):
-            settings[key] = (variable, environ[variable])
+            typed[key] = (variable, environ[variable])
     for key, text in (flags or {}).items():
-        settings[key] = (f"--set {key}", text)
-    return _build(settings, base=path.parent)
+        typed[key] = (f"--set {key}", text)
+    overrides = [(key, text) for key, (_, text) in sorted(typed.items()) if key not in ("state_dir", "vault")]
+    config = _build(settings | typed, base=path.parent)
+    return replace(config, config_file=path if path.is_file() else None, overrides=tuple(overrides))
 
 
 def keys() -> dict[str, Any]:
     """Every dotted key with its default; `projects` takes a table, only in the file."""
     found: dict[str, Any] = {"state_dir": default_state_dir(), "vault": default_vault()}
     for item in fields(Config):
-        if item.name not in (*found, "projects", "budget"):
+        if item.name not in (*found, "projects", "budget", "config_file", "overrides"):
             found[item.name] = item.default
     for item in fields(Budget):
         found[f"budget.{item.name}"] = item.default
@@ -200,7 +219,7 @@ def _build(settings: Mapping[str, tuple[str, Any]], *, base: Path) -> Config:
         else:
             values[key] = _parse_value(key, where, value, default=known[key], base=base)
     config = Config(**values, budget=replace(Budget(), **budget))
-    _check_budget(config.budget)
+    _check_budget(config.budget, settings)
     return config
 
 
@@ -261,15 +280,16 @@ def _parse_projects(where: str, value: Any, *, base: Path) -> dict[str, tuple[Pa
     return projects
 
 
-def _check_budget(budget: Budget) -> None:
+def _check_budget(budget: Budget, settings: Mapping[str, tuple[str, Any]]) -> None:
     """Limits that cannot be met together fail here rather than in a digest."""
-    if budget.hard_units > 9_900:
-        raise ConfigError("budget.hard_units", wanted="at most 9900 (the client's own limit is 10000)", got=budget.hard_units)
-    if budget.target_units > budget.hard_units:
-        raise ConfigError("budget.target_units", wanted="at most budget.hard_units", got=budget.target_units)
-    if budget.relevant_reserved_units > budget.relevant_units:
-        raise ConfigError("budget.relevant_reserved_units", wanted="at most budget.relevant_units", got=budget.relevant_reserved_units)
-    if budget.prohibition_min_units > budget.prohibition_units:
-        raise ConfigError("budget.prohibition_min_units", wanted="at most budget.prohibition_units", got=budget.prohibition_min_units)
-    if budget.relevant_units + 500 > budget.target_units:
-        raise ConfigError("budget.relevant_units", wanted="at least 500 below budget.target_units", got=budget.relevant_units)
+    rules = (
+        ("hard_units", budget.hard_units <= MOST_HARD_UNITS, f"at most {MOST_HARD_UNITS} (the client drops past 10000)"),
+        ("target_units", budget.target_units <= budget.hard_units, "at most budget.hard_units"),
+        ("relevant_reserved_units", budget.relevant_reserved_units <= budget.relevant_units, "at most budget.relevant_units"),
+        ("prohibition_min_units", budget.prohibition_min_units <= budget.prohibition_units, "at most budget.prohibition_units"),
+        ("relevant_units", budget.relevant_units + 500 <= budget.target_units, "at least 500 below budget.target_units"),
+    )
+    for name, holds, wanted in rules:
+        if not holds:
+            where, _ = settings.get(f"budget.{name}", (f"budget.{name}", None))
+            raise ConfigError(where, wanted=wanted, got=getattr(budget, name))

@@ -10,10 +10,13 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import Final, NewType
 
 RecordId = NewType("RecordId", str)
 PassageId = NewType("PassageId", int)
+
+EVERYWHERE: Final = ""
+"""Scope of the snapshot that holds no project's records; a project's scope is its name."""
 
 
 class RecordType(StrEnum):

@@ -1,0 +1,200 @@
+"""Answer: what one prompt gets back: which part of the snapshot to print, and slot 4.
+
+Flow:  hook → server → [answer] → search → digest → frame → hook
+In:    a request's header and the client's stdin.   Out: the bytes of an answer frame.
+Never: the prompt in a log or on disk; a wait beyond the deadline the hook named.
+Next:  hook/recall_hook/main.py
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_worker.config import Config
+from recall_worker.digest import compose_relevant, room_for_relevant
+from recall_worker.frames import NO_SHA256, Event, Mode, Request, pack_answer
+from recall_worker.hybrid import View
+from recall_worker.ledger import Ledger
+from recall_worker.projects import Projects
+from recall_worker.prompts import ClientPrompt, PreviousPrompts, parse_client_prompt, searchable
+from recall_worker.records import EVERYWHERE
+from recall_worker.search import count_informative, search
+from recall_worker.snapshot import Shown, Snapshot
+from recall_worker.text import units
+
+log = logging.getLogger(__name__)
+
+TOP_K: Final = 24
+"""Hits handed to slot 4: about five fit, the rest stand by for those left out as repetitions."""
+
+ENCODE_SHARE: Final = 0.5
+"""Share of the hook's deadline that the encoder may use before BM25 answers alone."""
+
+REMEMBERED_PROMPTS: Final = 512
+
+
+class QueryEncoder(Protocol):
+    """The part of an encoder that a prompt needs."""
+
+    def encode_query(self, text: str, *, timeout_s: float) -> NDArray[np.float32] | None:
+        """Unit vector, shape (dimension,), or None when it is not ready in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How slots 1 to 3 reach the prompt, and what slot 4 must not repeat.
+
+    Attributes:
+        mode: What the hook prints.
+        prefix: Slots 1 to 3, when the worker sends them itself.
+        shown: What they show; None if the hook holds a snapshot that nobody remembers.
+        units: UTF-16 units of slots 1 to 3.
+    """
+
+    mode: Mode
+    prefix: str
+    shown: Sequence[Shown] | None
+    units: int
+
+
+class Answerer:
+    """Answers prompts; safe to call from several threads."""
+
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        projects: Projects,
+        *,
+        view: Callable[[], View],
+        published: Callable[[], Mapping[str, Snapshot]],
+        encoder: QueryEncoder | None,
+        on_new_scope: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Answer from whatever is served at the moment.
+
+        Args:
+            view: Gives the view of the index.
+            published: Gives the snapshot of each scope.
+            encoder: None with `model = "none"`.
+            on_new_scope: Called when a prompt came from a project's directory that the hook could not match yet.
+        """
+        self._config = config
+        self._ledger = ledger
+        self._projects = projects
+        self._view = view
+        self._published = published
+        self._encoder = encoder
+        self._on_new_scope = on_new_scope
+        self._lock = threading.Lock()
+        self._previous = PreviousPrompts()
+        self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def answer(self, request: Request) -> bytes:
+        """Answer one hook.
+
+        Returns:
+            An answer frame, always: whatever the prompt looks like, the hook may print its snapshot.
+        """
+        started = time.monotonic()
+        prompt = parse_client_prompt(request.body)
+        if request.event is not Event.PROMPT or (prompt is not None and self._is_not_due(prompt)):
+            return pack_answer(
+                mode=Mode.NOTHING, text="", total_units=0, snapshot_sha256=request.snapshot_sha256
+            )
+        project = self._project(request)
+        plan = self._plan(request, project or EVERYWHERE)
+        relevant = ""
+        if prompt is None:
+            log.warning("prompt unreadable bytes=%d", len(request.body))
+        elif plan.shown is not None:
+            deadline = started + request.deadline_ms / 1_000
+            relevant = self._relevant(prompt, project, plan, deadline=deadline)
+        log.info(
+            "answered mode=%d units=%d in_project=%d ms=%.1f",
+            plan.mode,
+            units(relevant),
+            project is not None,
+            1_000 * (time.monotonic() - started),
+        )
+        return pack_answer(
+            mode=plan.mode,
+            text=plan.prefix + relevant,
+            total_units=plan.units + units(relevant),
+            snapshot_sha256=request.snapshot_sha256,
+        )
+
+    def _is_not_due(self, prompt: ClientPrompt) -> bool:
+        """True for a prompt nobody typed, and for the second of two hooks on one prompt."""
+        if prompt.text.strip() and not searchable(prompt.text):
+            return True
+        if not prompt.prompt_id:
+            return False
+        key = (prompt.session_id, prompt.prompt_id)
+        with self._lock:
+            seen = key in self._answered
+            self._answered[key] = None
+            while len(self._answered) > REMEMBERED_PROMPTS:
+                self._answered.popitem(last=False)
+        return seen
+
+    def _project(self, request: Request) -> str | None:
+        """The project of the directory that the hook works in."""
+        names = [scope for scope in self._published() if scope != EVERYWHERE]
+        directory = Path(os.fsdecode(request.scope)) if request.scope else None
+        if directory is None or not directory.is_absolute():
+            return None
+        return self._projects.of(directory, names)
+
+    def _plan(self, request: Request, scope: str) -> Plan:
+        """Let the hook print the snapshot it holds if it is one of the right scope, else send the right one."""
+        sha256 = request.snapshot_sha256
+        if sha256 != NO_SHA256:
+            manifests = self._ledger.manifests(sha256)
+            if scope in manifests:
+                held = manifests[scope]
+                return Plan(
+                    mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=held.shown, units=units(held.text)
+                )
+            if not manifests:
+                log.warning("snapshot unknown sha256=%s: no slot 4 beside it", sha256.hex()[:12])
+                return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=None, units=0)
+        if scope != EVERYWHERE:
+            self._on_new_scope()
+        current = self._published().get(scope)
+        if current is None:
+            return Plan(mode=Mode.PAYLOAD, prefix="", shown=(), units=0)
+        return Plan(mode=Mode.PAYLOAD, prefix=current.text, shown=current.shown, units=current.units)
+
+    def _relevant(self, prompt: ClientPrompt, project: str | None, plan: Plan, *, deadline: float) -> str:
+        """Slot 4 for a prompt; empty when nothing is close."""
+        view = self._view()
+        text = searchable(prompt.text)
+        with self._lock:
+            text = self._previous.complete(
+                prompt.session_id, text, informative_terms=count_informative(text)
+            )
+        vector = None
+        if self._encoder is not None and view.dense is not None and text:
+            timeout_s = ENCODE_SHARE * max(0.0, deadline - time.monotonic())
+            vector = self._encoder.encode_query(text, timeout_s=timeout_s)
+        hits = search(view, self._ledger, text, vector, project=project, top_k=TOP_K)
+        budget = self._config.budget
+        return compose_relevant(
+            hits,
+            plan.shown or (),
+            room_units=room_for_relevant(plan.units, budget),
+            budget=budget,
+            first=plan.units == 0,
+        ).text

@@ -1,0 +1,1 @@
+"""Commands: one module for each verb of `recall` that needs more than a line."""

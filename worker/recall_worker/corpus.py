@@ -1,0 +1,152 @@
+"""Corpus: the searchable passages as columns, one row each; every score vector is aligned to it.
+
+Flow:  ledger → [corpus] → lexical, dense → search
+In:    the ledger's passage facts.   Out: columns whose rows never move.
+Never: passage text, which stays in the ledger until a hit is shown.
+Next:  worker/recall_worker/hybrid.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_worker.records import SEARCHED_TYPES, PassageId, RecordId
+
+if TYPE_CHECKING:
+    from recall_worker.ledger import PassageFacts
+
+NOWHERE = -1
+"""Row of a passage that the corpus does not hold; project code of a record that belongs to no project."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """Columns of shape (n_rows,), ascending by passage id.
+
+    A deletion only clears `live`; rows are appended, never moved, so that score vectors, postings and the matrix of
+    vectors made for an older corpus still fit the head of a newer one. `without_dead_rows` starts afresh.
+
+    Attributes:
+        ids: Passage ids, int64, strictly ascending.
+        live: False where the passage is gone.
+        record: Index into `record_ids`.
+        ordinal: Place of the passage in its record.
+        project: Index into `projects`, or NOWHERE.
+        date: Proleptic ordinal of the record's effective date.
+        record_ids: Distinct records, in the order of their first row.
+        projects: Distinct project names.
+        text_sha256: Key of each row's vector.
+    """
+
+    ids: NDArray[np.int64]
+    live: NDArray[np.bool_]
+    record: NDArray[np.int32]
+    ordinal: NDArray[np.int32]
+    project: NDArray[np.int32]
+    date: NDArray[np.int32]
+    record_ids: tuple[RecordId, ...]
+    projects: tuple[str, ...]
+    text_sha256: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Rows, dead ones included."""
+        return len(self.ids)
+
+    def rows_of(self, passage_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows of passage ids, NOWHERE for unknown ones."""
+        if not len(self.ids):
+            return np.full(len(passage_ids), NOWHERE, np.int64)
+        rows = np.searchsorted(self.ids, passage_ids)
+        rows = np.minimum(rows, len(self.ids) - 1)
+        return np.where(self.ids[rows] == passage_ids, rows, NOWHERE)
+
+    def within(self, project: str | None) -> NDArray[np.bool_]:
+        """Rows that a prompt inside `project` may recall: live, and of that project or of none."""
+        everywhere = self.project == NOWHERE
+        if project is None or project not in self.projects:
+            return self.live & everywhere
+        return self.live & (everywhere | (self.project == self.projects.index(project)))
+
+    def passage_id(self, row: int) -> PassageId:
+        """Passage id of a row."""
+        return PassageId(int(self.ids[row]))
+
+    def record_id(self, row: int) -> RecordId:
+        """Record id of a row."""
+        return self.record_ids[self.record[row]]
+
+
+def read_corpus(facts: PassageFacts, previous: Corpus | None = None) -> Corpus:
+    """Make the corpus from the ledger's facts, keeping the rows of an earlier one where they were.
+
+    Args:
+        facts: Live passages of the ledger, ascending by id.
+        previous: The corpus served until now; its vanished passages stay as dead rows.
+
+    Returns:
+        A corpus whose head has `previous.ids`, row for row.
+    """
+    searched = np.isin(np.asarray(facts.types, dtype=str), [str(kind) for kind in SEARCHED_TYPES])
+    keep = np.flatnonzero(searched)
+    ids = np.asarray(facts.ids, dtype=np.int64)[keep]
+    fresh = Corpus(
+        ids=ids,
+        live=np.ones(len(ids), bool),
+        ordinal=np.asarray(facts.ordinals, dtype=np.int32)[keep],
+        date=np.asarray(facts.dates, dtype=np.int32)[keep],
+        text_sha256=tuple(facts.text_sha256s[i] for i in keep),
+        **_codes([facts.record_ids[i] for i in keep], [facts.projects[i] for i in keep]),
+    )
+    return fresh if previous is None or not len(previous) else _keep_rows(previous, fresh)
+
+
+def without_dead_rows(corpus: Corpus) -> Corpus:
+    """The same passages with the dead rows gone; every aligned column must be made anew."""
+    keep = np.flatnonzero(corpus.live)
+    return replace(
+        corpus,
+        ids=corpus.ids[keep],
+        live=corpus.live[keep],
+        record=corpus.record[keep],
+        ordinal=corpus.ordinal[keep],
+        project=corpus.project[keep],
+        date=corpus.date[keep],
+        text_sha256=tuple(corpus.text_sha256[i] for i in keep),
+    )
+
+
+def _codes(record_ids: list[RecordId], projects: list[str | None]) -> dict[str, object]:
+    """Strings to small integers, in order of first appearance."""
+    records: dict[RecordId, int] = {}
+    names: dict[str, int] = {}
+    record = [records.setdefault(record_id, len(records)) for record_id in record_ids]
+    project = [NOWHERE if name is None else names.setdefault(name, len(names)) for name in projects]
+    return {
+        "record": np.asarray(record, dtype=np.int32),
+        "project": np.asarray(project, dtype=np.int32),
+        "record_ids": tuple(records),
+        "projects": tuple(names),
+    }
+
+
+def _keep_rows(previous: Corpus, fresh: Corpus) -> Corpus:
+    """Lay the fresh facts over the old rows and append what is new."""
+    appended = fresh.ids[fresh.ids > previous.ids[-1]]
+    ids = np.concatenate([previous.ids, appended])
+    rows = np.searchsorted(ids, fresh.ids)
+    # A passage that was unsearchable (its record a profile) and now is not would need a row in the middle.
+    if not np.array_equal(ids[rows], fresh.ids):
+        return fresh
+    live = np.zeros(len(ids), bool)
+    live[rows] = True
+    columns = {}
+    for name in ("record", "ordinal", "project", "date"):
+        column = np.zeros(len(ids), np.int32)
+        column[rows] = getattr(fresh, name)
+        columns[name] = column
+    shas = [*previous.text_sha256, *fresh.text_sha256[len(fresh.ids) - len(appended) :]]
+    return replace(fresh, ids=ids, live=live, text_sha256=tuple(shas), **columns)

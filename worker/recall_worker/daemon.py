@@ -1,0 +1,320 @@
+"""Daemon: `recall-worker`, the one process that keeps everything ready.
+
+Flow:  vault → [scan, publish, embed on a schedule] → state folder;  hook → server → [answer]
+In:    the config.   Out: snapshots, indexes, answers, a log.
+Never: a network port; two refreshes at once; a failure that ends the process while it could go on.
+Next:  worker/recall_worker/refresh.py, worker/recall_worker/server.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.handlers
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from recall_worker.answer import Answerer
+from recall_worker.config import NO_MODEL, Config
+from recall_worker.encoder_process import EncoderProcess
+from recall_worker.errors import ModelError, RecallError, UsageError
+from recall_worker.frames import Event, Request
+from recall_worker.hybrid import HybridIndex
+from recall_worker.ledger import Ledger
+from recall_worker.locks import worker_lock
+from recall_worker.projects import Projects
+from recall_worker.rebuild import EMBED_BATCH, rebuild, remove_other_generations, serving_generation
+from recall_worker.refresh import Publisher, read_vault
+from recall_worker.server import Server
+from recall_worker.status import failure_line, read_status
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SESSION_LIVE_S: Final = 600.0
+"""Seconds after its last prompt for which a session counts as live."""
+
+COMPACT_MIN: Final = 30
+PRUNE_H: Final = 24
+EMBED_PAUSE_S: Final = 1.0
+RETIRE_S: Final = 15.0
+"""Seconds for which a replaced generation stays open for searches that began on it."""
+
+ANSWER_THREADS: Final = 4
+
+
+class Daemon:
+    """Wires ledger, index, encoder, publisher and server; APScheduler owns when."""
+
+    def __init__(self, config: Config, ledger: Ledger) -> None:
+        """Open the serving generation; `run` does the rest."""
+        self._config = config
+        self._ledger = ledger
+        self._projects = Projects(config.projects, ledger)
+        self._publisher = Publisher(config, ledger, self._projects)
+        self._index = HybridIndex(serving_generation(config.state_dir), ledger)
+        self._encoder = None if config.model == NO_MODEL else EncoderProcess(config)
+        self._answerer = Answerer(
+            config,
+            ledger,
+            self._projects,
+            view=lambda: self._index.view,
+            published=lambda: self._publisher.snapshots,
+            encoder=self._encoder,
+            on_new_scope=self._on_new_scope,
+        )
+        self._refreshing = ThreadPoolExecutor(1, thread_name_prefix="refresh")
+        self._answering = ThreadPoolExecutor(ANSWER_THREADS, thread_name_prefix="answer")
+        self._embedding = ThreadPoolExecutor(1, thread_name_prefix="embed")
+        self._scheduler = AsyncIOScheduler(
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        )
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._failures: deque[dict[str, Any]] = deque(maxlen=20)
+        self._started = time.time()
+        self._last_scan: dict[str, Any] | None = None
+        self._last_prompt = time.monotonic()
+        self._pace_s = 0.0
+        self._rebuilding = False
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first."""
+        for name in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(name, self._stop.set)
+        server = Server(answer=self._answer, control=self._control)
+        # What the ledger knew last time is right until the first scan says otherwise, and it is there at once.
+        await self._in(self._refreshing, self._publisher.publish)
+        await self._in(self._refreshing, self._index.follow)
+        await server.start(self._config.state_dir)
+        if self._encoder is not None:
+            self._encoder.start()
+        self._schedule()
+        log.info("serving state=%s vault=%s", self._config.state_dir, self._config.vault)
+        try:
+            await self._stop.wait()
+        finally:
+            log.info("stopping")
+            await server.close()
+            self._scheduler.shutdown(wait=False)
+            if self._encoder is not None:
+                await asyncio.to_thread(self._encoder.stop)
+            for pool in (self._refreshing, self._embedding, self._answering):
+                await asyncio.to_thread(pool.shutdown, cancel_futures=True)
+            self._index.close()
+
+    def _schedule(self) -> None:
+        """Hand every recurring job to APScheduler."""
+        self._scheduler.add_job(self._guarded("scan", self._scan), id="scan")
+        self._scheduler.add_job(self._guarded("embed", self._embed), "interval", seconds=EMBED_PAUSE_S, id="embed")
+        self._scheduler.add_job(
+            self._guarded("compact", lambda: self._in(self._refreshing, self._index.compact)),
+            "interval",
+            minutes=COMPACT_MIN,
+            id="compact",
+        )
+        self._scheduler.add_job(
+            self._guarded("prune", lambda: self._in(self._refreshing, self._ledger.prune)),
+            "interval",
+            hours=PRUNE_H,
+            id="prune",
+        )
+        self._scheduler.start()
+        self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        """Scan often while sessions live, seldom otherwise."""
+        live = time.monotonic() - self._last_prompt < SESSION_LIVE_S
+        pace_s = self._config.scan_live_s if live else self._config.scan_idle_s
+        if pace_s != self._pace_s:
+            self._pace_s = pace_s
+            self._scheduler.add_job(
+                self._guarded("scan", self._scan), "interval", seconds=pace_s, id="scans", replace_existing=True
+            )
+
+    def _guarded(self, name: str, job: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[None]]:
+        """A scheduled job whose failure is shown by `recall status` and costs no later run."""
+
+        async def run() -> None:
+            try:
+                await job()
+            except RecallError as error:
+                self._note_failure(name, str(error))
+            except Exception as error:
+                log.exception("%s failed", name)
+                self._note_failure(name, f"{type(error).__name__}: see worker.log")
+            else:
+                self._forget_failure(name)
+
+        return run
+
+    def _note_failure(self, job: str, message: str) -> None:
+        known = [item for item in self._failures if item["job"] == job]
+        if not known or known[-1]["message"] != message:
+            log.warning("%s: %s", job, message)
+        self._forget_failure(job)
+        self._failures.append(failure_line(job, message))
+
+    def _forget_failure(self, job: str) -> None:
+        for item in [item for item in self._failures if item["job"] == job]:
+            self._failures.remove(item)
+
+    async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(pool, work)
+
+    async def _scan(self) -> None:
+        """Vault → ledger → index → snapshots; what did not change is not touched."""
+        self._keep_pace()
+        await self._in(self._refreshing, self._refresh)
+
+    def _refresh(self) -> None:
+        before = self._ledger.head_seq()
+        report = read_vault(self._config, self._ledger)
+        self._last_scan = {"at": time.time(), "files": report.files, "ms": report.ms, "problems": len(report.problems)}
+        if report.touched or self._ledger.head_seq() != before or not self._publisher.published:
+            self._index.follow()
+            self._publisher.publish()
+
+    async def _embed(self) -> None:
+        """Fill missing vectors while the encoder is up; wake it for them, let it go when idle."""
+        encoder = self._encoder
+        if encoder is None:
+            return
+        idle_s = time.monotonic() - self._last_prompt
+        if not encoder.ready:
+            if self._index.model is None or self._index.missing() or idle_s < EMBED_PAUSE_S * 3:
+                encoder.start()
+            return
+        self._index.attach(encoder.name, encoder.dimension)
+        while await self._in(self._embedding, lambda: self._index.embed(encoder, limit=EMBED_BATCH)):
+            if self._stop.is_set():
+                return
+        if idle_s > self._config.encoder_idle_min * 60:
+            await asyncio.to_thread(encoder.stop)
+
+    async def _answer(self, request: Request) -> bytes:
+        """Answer a hook; any sign of a session wakes the encoder and quickens the scans."""
+        self._last_prompt = time.monotonic()
+        if self._encoder is not None and not self._encoder.ready:
+            self._encoder.start()
+        self._keep_pace()
+        return await self._in(self._answering, lambda: self._answerer.answer(request))
+
+    def _on_new_scope(self) -> None:
+        """A project's directory became known: the hook shall match it from the next prompt on."""
+        self._loop.call_soon_threadsafe(lambda: self._refreshing.submit(self._publisher.publish))
+
+    async def _control(self, order: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Obey `recall`; docs/protocol.md lists the orders."""
+        do = order.get("do")
+        if do == "status":
+            yield await asyncio.to_thread(self.status)
+        elif do == "ping":
+            yield {"done": True}
+        elif do == "scan":
+            await self._in(self._refreshing, self._refresh)
+            yield {"done": True}
+        elif do == "stop":
+            yield {"done": True, "pid": os.getpid()}
+            self._stop.set()
+        elif do == "rebuild":
+            async for line in self._rebuild():
+                yield line
+        else:
+            raise UsageError(f"worker: wanted one of ping, status, scan, stop, rebuild, got {do!r}.")
+
+    def status(self) -> dict[str, Any]:
+        """Everything `recall status` shows."""
+        running = {
+            "pid": os.getpid(),
+            "since": self._started,
+            "generation": self._index.folder.name,
+            "rebuilding": self._rebuilding,
+            "last_scan": self._last_scan,
+            "failures": list(self._failures),
+        }
+        encoder = {
+            "model": self._config.model,
+            "state": "off" if self._encoder is None else self._encoder.state,
+            "missing": self._index.missing() if self._index.model else None,
+        }
+        return read_status(self._config, self._ledger, worker=running, encoder=encoder, view=self._index.view)
+
+    async def _rebuild(self) -> AsyncIterator[dict[str, Any]]:
+        """Rebuild in the refresh thread, so that no scan runs beside it, telling how far it is."""
+        if self._rebuilding:
+            raise UsageError("a rebuild is running already; `recall status` shows it.")
+        lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+        def tell(stage: str, done: int, total: int) -> None:
+            self._loop.call_soon_threadsafe(lines.put_nowait, {"stage": stage, "done_units": done, "total": total})
+
+        self._rebuilding = True
+        work = asyncio.ensure_future(self._in(self._refreshing, lambda: self._rebuild_and_swap(tell)))
+        try:
+            while not work.done() or not lines.empty():
+                with contextlib.suppress(TimeoutError):
+                    yield await asyncio.wait_for(lines.get(), timeout=0.2)
+            yield {"done": True, **await work}
+        finally:
+            self._rebuilding = False
+
+    def _rebuild_and_swap(self, tell: Callable[[str, int, int], None]) -> dict[str, Any]:
+        started = time.monotonic()
+        encoder = self._encoder
+        if encoder is not None and not encoder.ready:
+            encoder.start()
+            try:
+                encoder.wait_ready(lambda state: tell(f"encoder: {state}", 0, 0))
+            except ModelError as error:
+                log.warning("rebuild without vectors: %s", error)
+                encoder = None
+        old = self._index
+        self._index = rebuild(self._config, self._ledger, encoder=encoder, progress=tell)
+        self._publisher.publish()
+        self._loop.call_soon_threadsafe(self._loop.call_later, RETIRE_S, old.close)
+        remove_other_generations(self._config.state_dir)
+        return {
+            "records": self._ledger.record_count(),
+            "passages": len(self._index.view.corpus),
+            "problems": len(self._ledger.problems()),
+            "missing": self._index.missing(),
+            "seconds": round(time.monotonic() - started, 1),
+        }
+
+
+def serve(config: Config) -> None:
+    """Run a worker until it is told to stop.
+
+    Raises:
+        AlreadyRunning: One runs on this state folder.
+        LedgerError: The ledger is damaged.
+    """
+    with worker_lock(config.state_dir):
+        _log_to(config.state_dir / "worker.log")
+        os.chdir(config.state_dir)
+        with Ledger.open(config.state_dir / "ledger.sqlite3") as ledger:
+            asyncio.run(_run(config, ledger))
+
+
+async def _run(config: Config, ledger: Ledger) -> None:
+    await Daemon(config, ledger).run()
+
+
+def _log_to(path: Path) -> None:
+    """One rotating log; libraries speak only when something is wrong."""
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=1_000_000, backupCount=1, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    path.chmod(0o600)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("recall_worker").setLevel(logging.INFO)

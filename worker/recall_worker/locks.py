@@ -1,0 +1,72 @@
+"""Locks: one worker per state folder, by a lock that the system drops when its holder dies.
+
+Flow:  daemon, cli → [lock] → everything that writes under the state folder
+In:    a state folder.   Out: a held lock, or who holds it.
+Never: a stale lock: a killed worker leaves nothing to clean up.
+Next:  worker/recall_worker/daemon.py
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from recall_worker.errors import AlreadyRunning, RecallError
+
+LOCK_NAME: Final = "worker.lock"
+
+
+@contextmanager
+def worker_lock(state_dir: Path) -> Iterator[None]:
+    """Hold the state folder's lock; the folder is made with mode 0700 if it is not there.
+
+    Raises:
+        AlreadyRunning: Another process holds it.
+        RecallError: The state folder cannot be made or written.
+    """
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state_dir.chmod(0o700)
+        handle = os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RecallError(
+            f"{state_dir}: cannot keep state here ({error.strerror}). Set state_dir or RECALL_STATE_DIR to a folder of yours."
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AlreadyRunning(state_dir, lock_holder(state_dir)) from error
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+        os.ftruncate(handle, 0)
+    finally:
+        os.close(handle)
+
+
+def lock_holder(state_dir: Path) -> int | None:
+    """Process id that the lock file names, None if it names none."""
+    try:
+        return int((state_dir / LOCK_NAME).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def is_locked(state_dir: Path) -> bool:
+    """True while a process holds the lock."""
+    try:
+        handle = os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
