@@ -106,7 +106,7 @@ class Request:
         event: Why.
         client: Which assistant.
         scope: Bytes of the directory the hook matched against, as `os.fsencode` gives them.
-        deadline_ms: What the whole hook may take, milliseconds.
+        deadline_ms: What is left of the hook's time as it asks, milliseconds.
         snapshot_sha256: The snapshot it holds; `NO_SHA256` if none.
         body: The client's stdin, raw: usually one JSON object, but nothing vouches for that.
     """
