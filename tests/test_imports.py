@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     ("errors",),
-    ("text", "frames", "fusion", "metrics", "background", "prompts"),
+    ("text", "frames", "dates", "fusion", "metrics", "background", "prompts"),
     ("records",),
     ("config", "locks", "dataset"),
-    ("vault*", "markdown", "withheld", "passages", "notes", "front_matter"),
+    ("vault", "facts", "frontmatter", "passages", "tear", "withheld", "markdown"),
     ("ledger*",),
     ("scan", "projects"),
     ("corpus",),
@@ -30,7 +30,7 @@ LAYERS = (
     ("daemon",),
     ("cli", "commands*", "__main__"),
 )
-"""Patterns of module names, lowest layer first; a module may import from its own layer and from lower ones."""
+"""Patterns of module names, lowest layer first; a module may import its own layer and those before it."""
 
 LEAVES = ("text", "frames")
 """Modules that both sides' tests and tools use alone: they import nothing of ours but errors."""
