@@ -16,15 +16,15 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     ("errors",),
-    ("text", "frames", "dates", "fusion", "metrics", "background", "prompts"),
+    ("text", "frames", "dates", "metrics", "scripts", "background", "prompts"),
     ("records",),
     ("config", "locks", "dataset"),
-    ("vault", "facts", "frontmatter", "passages", "tear", "withheld", "markdown"),
+    ("vault", "notes", "facts", "frontmatter", "sections", "passages", "tear", "withheld", "markdown"),
     ("ledger*",),
     ("scan", "projects"),
     ("corpus",),
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
-    ("hybrid",),
+    ("languages", "fusion", "hybrid"),
     ("search", "digest", "snapshot", "window", "publish"),
     ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate"),
     ("daemon",),
