@@ -12,7 +12,6 @@ import json
 import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 import regex
@@ -82,20 +81,11 @@ _SENTENCE_END: Final = regex.compile(
 _NO_SPACES: Final = regex.compile(r"[\p{Han}\p{Hiragana}]")
 _DANGLING: Final = " \t\n,;:、，；：([{（「『"
 
-_CODE_START: Final = regex.compile(
-    r"^[ \t>]*+(?P<fence>`{3,}+|~{3,}+)[^`\n]*+$|(?P<ticks>`++)", regex.MULTILINE
-)
+_CODE_START: Final = regex.compile(r"(?m)^[ \t>]*+(?P<fence>`{3,}+|~{3,}+)[^`\n]*+$|(?P<ticks>`++)")
 _BLANK_LINE: Final = regex.compile(r"\n[ \t]*+\n")
 
 
-class _Place(IntEnum):
-    """Where a cut may fall, best first."""
-
-    SENTENCE = 0
-    WORD = 1
-    LINE_OF_CODE = 2
-    WORD_OF_CODE = 3
-    CLUSTER = 4
+_SENTENCE, _WORD, _CODE_LINE, _CODE_WORD, _CLUSTER = range(5)  # where a cut may fall, best first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,24 +119,30 @@ def cut(text: str, limit: int) -> str:
     if limit < 1:
         return ""
     ends = _ends(text, limit)
-    codes = _codes(text, before=ends[-1] if ends else 0)
-    sentence_ends = {match.end() for match in _SENTENCE_END.finditer(text, 0, (ends[-1] if ends else 0) + 64)}
-    best: dict[_Place, str] = {}
+    last = ends[-1] if ends else 0
+    codes = _codes(text, before=last)
+    sentence_ends = {match.end() for match in _SENTENCE_END.finditer(text, 0, last + 64)}
+    best, best_place = MARK, None
     for end in reversed(ends):
         code = _code_at(codes, end)
         place = _place(text, end, in_code=code is not None, sentence_ends=sentence_ends)
-        if place in best:
+        if best_place is not None and place >= best_place:
             continue
         shortened = _close(text[:end], place, code, end)
         if shortened is None or units(shortened) > limit:
             continue
-        best[place] = shortened
-        if place is _Place.SENTENCE or 2 * units(shortened) < limit:
+        too_far_back = 2 * units(shortened) < limit
+        if best_place is None or not too_far_back:
+            best, best_place = shortened, place
+        if too_far_back or place is _SENTENCE:
             break
-    for place in _Place:
-        if 2 * units(best.get(place, "")) >= limit:
-            return best[place]
-    return max(best.values(), key=units, default=MARK)
+    return best
+
+
+def close_fence(text: str) -> str:
+    """End a fenced block that the text leaves open, so that it does not swallow what follows."""
+    codes = _codes(text, before=len(text))
+    return text.rstrip() + codes[-1].closer.rstrip() if codes and codes[-1].stop > len(text) else text
 
 
 def _ends(text: str, limit: int) -> list[int]:
@@ -160,19 +156,18 @@ def _ends(text: str, limit: int) -> list[int]:
     return ends
 
 
-def _place(text: str, end: int, *, in_code: bool, sentence_ends: set[int]) -> _Place:
+def _place(text: str, end: int, *, in_code: bool, sentence_ends: set[int]) -> int:
     before_space = text[end : end + 1].isspace()
     if in_code and before_space:
-        return _Place.LINE_OF_CODE if text[end] == "\n" else _Place.WORD_OF_CODE
+        return _CODE_LINE if text[end] == "\n" else _CODE_WORD
     if in_code:
-        return _Place.CLUSTER
+        return _CLUSTER
     if end in sentence_ends:
-        return _Place.SENTENCE
-    between_ideographs = _NO_SPACES.match(text[end - 1]) or _NO_SPACES.match(text[end : end + 1])
-    return _Place.WORD if before_space or between_ideographs else _Place.CLUSTER
+        return _SENTENCE
+    return _WORD if before_space or _NO_SPACES.search(text, end - 1, end + 1) else _CLUSTER
 
 
-def _close(kept: str, place: _Place, code: _Code | None, end: int) -> str | None:
+def _close(kept: str, place: int, code: _Code | None, end: int) -> str | None:
     """What is kept plus closing marks and "…", or None where a cut is not allowed."""
     if code is not None:
         kept = kept.rstrip()
@@ -180,10 +175,10 @@ def _close(kept: str, place: _Place, code: _Code | None, end: int) -> str | None
         if not code.inside <= end <= code.closing or not last_line.strip("`~> \t") or kept.endswith("`"):
             return None
         return kept + code.closer + MARK
-    kept = kept.rstrip() if place is _Place.SENTENCE else kept.rstrip(_DANGLING)
+    kept = kept.rstrip() if place is _SENTENCE else kept.rstrip(_DANGLING)
     if kept.endswith(MARK):
         return kept
-    spaced = place is _Place.SENTENCE and unicodedata.east_asian_width(kept[-1:] or " ") not in ("W", "F")
+    spaced = place is _SENTENCE and unicodedata.east_asian_width(kept[-1:] or " ") not in ("W", "F")
     return kept + (" " if spaced else "") + MARK
 
 
@@ -203,17 +198,14 @@ def _codes(text: str, *, before: int) -> list[_Code]:
             blank = _BLANK_LINE.search(text, position)
             paragraph_end = blank.start() if blank else len(text)
             unpaired.clear()
-        pair = None if ticks in unpaired else _same_run(ticks).search(text, position, paragraph_end)
-        if pair is None:
+        same_run = rf"(?<!`){ticks}(?!`)"
+        pair = ticks not in unpaired and regex.search(same_run, text, pos=position, endpos=paragraph_end)
+        if not pair:
             unpaired.add(ticks)
             continue
         start, inside, position = match.start(), match.end(), pair.end()
         found.append(_Code(start=start, inside=inside, closing=pair.start(), stop=position, closer=ticks))
     return found
-
-
-def _same_run(ticks: str) -> regex.Pattern[str]:
-    return regex.compile(rf"(?<!`){ticks}(?!`)")
 
 
 def _fence(text: str, start: int, inside: int, mark: str) -> _Code:
@@ -243,34 +235,35 @@ _CONTROLS: Final = regex.compile(r"[\p{Cc}--[\n\t]]|[\uFFF9-\uFFFB]", regex.V1)
 # Indic and other joining scripts, emoji sequences, one variation selector after a character that has
 # variants. Tag characters (U+E0000…) and runs of selectors, which can carry hidden text, always go.
 _INVISIBLE: Final = regex.compile(
-    r"""(?P<keep>
+    r"""(?=\p{DI}) (?: (?P<keep>
         (?<= [[\p{L}\p{M}]--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{DI}]] )
             [\u200C\u200D] (?!\p{DI})
       | (?<= \p{Extended_Pictographic}\uFE0F? | \p{Emoji_Modifier} ) \u200D (?=\p{Extended_Pictographic})
       | (?<= \p{Emoji} ) [\uFE0E\uFE0F]
       | (?<= [\p{Han}\p{Sm}\p{Myanmar}] ) [\uFE00-\uFE0D\U000E0100-\U000E01EF]
       | (?<= \p{Mongolian} (?<!\p{DI}) ) [\u180B-\u180F]
-    ) | \p{DI}""",
+    ) | . )""",
     regex.VERBOSE | regex.V1,
 )
 
 _TAG: Final = regex.compile(
-    r"""(?P<before>\w?) [<＜﹤] (?P<gap>\s*+) (?P<slash>[/／]?) \s*+ (?P<name>\p{L}[\w:\p{Pd}]*+)
+    r"""[<＜﹤] (?P<gap>\s*+) (?P<slash>[/／]?) \s*+ (?P<name>\p{L}[\w:\p{Pd}]*+)
         (?: (?P<close>\s*+[/／]?[>＞﹥] | \s[^<>＜＞]{0,200}[>＞﹥]) | (?! [.@] | [/／](?!\s*+[>＞﹥]|\Z) ) )
       | (?P<special> [<＜][|｜][^|｜<>\n]{1,40}[|｜][>＞] | <<(?=/?SYS>>) )""",
     regex.VERBOSE,
 )
 _DASH: Final = regex.compile(r"\p{Pd}")
+_NAME_PARTS: Final = regex.compile(r"[-_]|(?<!:):(?!:)")  # `antml:invoke`, not `PG::Result`
+_COMPOUND: Final = regex.compile(r"[a-z]{2,}[a-z0-9:]*[-_]")  # not Vim's `<C-w>`
+_BRACKETS: Final = str.maketrans("<＜>＞", "‹‹››")
 # Names that assistants and their clients use for whole blocks of a prompt. `code` and the like stay out:
 # a name that HTML has (output, summary, search) would spoil ordinary notes.
-_RESERVED: Final = frozenset(
-    (
-        *("admin", "antml", "assistant", "budget", "context", "developer", "env", "environment", "function"),
-        *("functions", "human", "important", "instruction", "instructions", "invoke", "memories", "memory"),
-        *("message", "messages", "parameter", "policy", "prompt", "recall", "reminder", "result", "results"),
-        *("rules", "sys", "system", "thinking", "tool", "tools", "user"),
-    )
-)
+_RESERVED: Final = frozenset({
+    *("admin", "antml", "assistant", "budget", "context", "developer", "env", "environment", "function"),
+    *("functions", "human", "important", "instruction", "instructions", "invoke", "memories", "memory"),
+    *("message", "messages", "parameter", "policy", "prompt", "recall", "reminder", "result", "results"),
+    *("rules", "sys", "system", "thinking", "tool", "tools", "user"),
+})  # fmt: skip
 _HEADING: Final = regex.compile(r"^([ \t]{0,3})#{1,2}(?=[ \t])", regex.MULTILINE)
 
 
@@ -301,25 +294,26 @@ def _disarm(match: regex.Match[str]) -> str:
     """One tag-like match with its brackets changed if it could be taken for a block of the prompt."""
     whole = match[0]
     if match["special"]:
-        return whole.replace("<", "‹").replace("＜", "‹").replace(">", "›").replace("＞", "›")
+        return whole.translate(_BRACKETS)
     if not _is_block(match):
         return whole
-    lead = match["before"]
-    body = whole[len(lead) + 1 :]
-    return f"{lead}‹{body[:-1]}›" if match["close"] else f"{lead}‹{body}"
+    return f"‹{whole[1:-1]}›" if match["close"] else f"‹{whole[1:]}"
 
 
 def _is_block(match: regex.Match[str]) -> bool:
     """A tag that clients, models or we ourselves may give a meaning to."""
     name = _DASH.sub("-", unicodedata.normalize("NFKC", match["name"])).casefold()
-    closes, close = bool(match["slash"]), match["close"] or ""
-    if _RESERVED.isdisjoint(regex.split("[-_:]", name)):
-        complete = bool(close) and not match["gap"] and name.isascii()
-        return complete and ("-" in name or ("_" in name and (closes or not match["before"])))
-    if closes or ("-" in name and not match["gap"]):
+    closes, close, gap = bool(match["slash"]), match["close"] or "", match["gap"]
+    after_word = (
+        regex.match(r"\w", match.string, pos=max(match.start() - 1, 0), endpos=match.start()) is not None
+    )
+    if _RESERVED.isdisjoint(_NAME_PARTS.split(name)):
+        by_shape = _COMPOUND.match(name) and ("-" in name or closes or not after_word)
+        return bool(by_shape and close and not gap)
+    if closes or ("-" in name and not gap):
         return True
-    if match["gap"]:  # `n < user_count` is code, `< user_count>` hardly
+    if gap:  # `n < user_count` is code, `< user_count>` hardly
         return not name.isalpha() and close.strip(" \t\n/／") in (">", "＞", "﹥")
-    if match["before"]:  # `List<User>` and `HashMap<user_id, …>` are code
-        return not name.isalpha() and bool(close)
-    return True
+    return not after_word or (
+        not name.isalpha() and bool(close)
+    )  # `List<User>`, `HashMap<user_id, …>` are code
