@@ -1,0 +1,178 @@
+"""Lexical: BM25 over the ledger's passages; every prompt is answered from postings decoded once.
+
+Flow:  ledger → analysis → [lexical] → search → digest
+In:    passages added and removed.   Out: a score per corpus row, and how much of the prompt it explains.
+Never: a lock held while scoring. A search reads the view it found; a commit puts a new one in its place.
+Next:  worker/recall_worker/search.py
+
+    lexical_store     Whoosh: analysis, postings, commits      lexical_segment   a segment as numpy arrays
+    lexical_scoring   BM25 impacts, added up                   lexical_query     a prompt's informative terms
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_worker.lexical_query import QueryTerm, query_terms
+from recall_worker.lexical_scoring import WORDS, Bm25, ByteLru, Impact, View
+from recall_worker.records import Passage, PassageId
+
+if TYPE_CHECKING:
+    from recall_worker.lexical_store import Store
+
+log = logging.getLogger(__name__)
+
+CACHE_BYTES: Final = 64 * 2**20
+_MANY_SEGMENTS: Final = 16
+_MANY_DELETED: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LexicalScores:
+    """What the lexical half says about a prompt.
+
+    Attributes:
+        values: BM25, float32, shape (n,), aligned to the ids asked for; 0 where no term meets.
+        coverage: Share of the prompt's idf mass that the best passage contains, ratio 0 to 1.
+        mass: Weighted idf of all its words: what a passage would score that held each of them once or so.
+        terms: Words that were scored, the most informative first.
+    """
+
+    values: NDArray[np.float32]
+    coverage: float
+    mass: float
+    terms: tuple[str, ...]
+
+
+class LexicalIndex:
+    """One generation's index. One thread writes at a time; any number of threads search beside it."""
+
+    def __init__(self, store: Store, *, bm25: Bm25, cache_bytes: int) -> None:
+        """Use `open()`."""
+        self._store = store
+        self._bm25 = bm25
+        self._cache_bytes = cache_bytes
+        self._writing = threading.Lock()
+        self._view = self._read()
+
+    @classmethod
+    def open(cls, folder: Path, *, bm25: Bm25 | None = None, cache_bytes: int = CACHE_BYTES) -> LexicalIndex:
+        """Open the index in a folder of its own, or make an empty one there.
+
+        Args:
+            folder: Missing, empty, or made by this class.
+            bm25: How to score.
+            cache_bytes: Memory for decoded postings and impacts.
+
+        Raises:
+            LexicalIndexError: It is damaged, or was made by another analyzer or schema: make a fresh one.
+        """
+        from recall_worker.lexical_store import Store
+
+        store = Store(folder, decoded=ByteLru(cache_bytes // 2))
+        return cls(store, bm25=bm25 or Bm25(), cache_bytes=cache_bytes)
+
+    @property
+    def seq(self) -> int:
+        """Position in the ledger's change log that the index holds."""
+        return self._store.seq
+
+    def __len__(self) -> int:
+        """Passages that can be found."""
+        return self._view.documents[WORDS]
+
+    def update(self, *, added: Sequence[Passage], removed: Sequence[PassageId], seq: int) -> None:
+        """Bring the index to a position of the ledger's change log, in one commit. Replaying is harmless.
+
+        Args:
+            added: New passages; one that is here already, or is removed in the same call, is not added.
+            removed: Passages to forget; unknown ones are no error.
+            seq: The position, written durably after the commit.
+
+        Raises:
+            LexicalIndexError: Nothing was changed (the disk is full, say), or the folder is damaged.
+        """
+        started = time.perf_counter()
+        with self._writing:
+            view = self._view
+            gone = set(removed)
+            fresh = list({passage.id: passage for passage in added if passage.id not in gone}.values())
+            present = view.rows(np.array([passage.id for passage in fresh], np.int64), keep=False) < view.size
+            fresh = [passage for passage, known in zip(fresh, present.tolist(), strict=True) if not known]
+            rows = view.rows(np.array(sorted(gone), np.int64), keep=False)
+            rows = rows[rows < view.size]
+            if fresh or len(rows):
+                self._store.commit(fresh, rows.tolist())
+                self._view = self._read()
+            self._store.write_seq(seq)
+        ms = (time.perf_counter() - started) * 1000
+        log.info("lexical added=%d removed=%d seq=%d ms=%.0f", len(fresh), len(rows), seq, ms)
+
+    def scores(self, query: str, ids: NDArray[np.int64]) -> LexicalScores:
+        """Score every passage against a prompt.
+
+        Args:
+            query: As typed; a long one is cut to its 32 most informative words and 24 grams.
+            ids: Passage ids, ascending, shape (n,).
+
+        Returns:
+            Scores aligned to `ids`; a passage that the index does not hold (yet, or any more) scores 0.
+        """
+        view = self._view
+        terms = query_terms(query, view)
+        impacts = [(term, view.impact(term.field, term.term) if term.documents else None) for term in terms]
+        by_document = np.zeros(view.size + 1, np.float32)
+        for term, impact in impacts:
+            if impact is not None:
+                impact.add_to(by_document[: view.size], term.weight)
+        rows = view.rows(ids)
+        values = by_document[rows]
+        words = [(term, impact) for term, impact in impacts if term.field == WORDS]
+        coverage = _coverage(words, int(rows[values.argmax()])) if len(ids) and values.max() > 0 else 0.0
+        mass = sum(term.weight * term.idf for term, _ in words)
+        return LexicalScores(
+            values=values, coverage=coverage, mass=mass, terms=tuple(term.term for term, _ in words)
+        )
+
+    def explain(self, query: str) -> tuple[QueryTerm, ...]:
+        """List the terms that `scores()` searches a prompt by, with weights and idf."""
+        return tuple(query_terms(query, self._view))
+
+    def compact(self) -> None:
+        """Merge all segments into one if they, or the deleted passages in them, have become many.
+
+        Raises:
+            LexicalIndexError: As for `update()`.
+        """
+        with self._writing:
+            view = self._view
+            if view.segments > _MANY_SEGMENTS or view.deleted_ratio > _MANY_DELETED:
+                self._store.commit([], [], optimize=True)
+                self._view = self._read()
+                self._store.write_seq(self._store.seq)
+                log.info("lexical compacted segments=%d passages=%d", view.segments, len(self))
+
+    def close(self) -> None:
+        """Let the files go; a search that runs finishes on what it holds."""
+        with self._writing:
+            self._view = View([], bm25=self._bm25, cache_bytes=0)
+            self._store.close()
+
+    def _read(self) -> View:
+        return View(self._store.read(), bm25=self._bm25, cache_bytes=self._cache_bytes // 2)
+
+
+def _coverage(words: Sequence[tuple[QueryTerm, Impact | None]], row: int) -> float:
+    """Share of the words' weighted idf that one document contains."""
+    mass = sum(term.weight * term.idf for term, _ in words)
+    held = sum(term.weight * term.idf for term, impact in words if impact is not None and impact.holds(row))
+    return held / mass if mass else 0.0

@@ -1,0 +1,266 @@
+"""Lexical scoring: BM25 over decoded postings, with numpy.
+
+Flow:  lexical_store → lexical_segment → [lexical_scoring] → lexical → search
+In:    immutable segments and which of their documents are deleted.   Out: impacts, added up per document.
+Never: Whoosh, text, a change to a view: a commit makes a new one.
+Next:  worker/recall_worker/lexical.py
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORDS: Final = "words"
+GRAMS: Final = "grams"
+
+_DENSE_SHARE: Final = 1 / 12
+"""A term in more of the documents than this is kept as one vector: adding it is faster than scattering."""
+
+V = TypeVar("V")
+S = TypeVar("S", bound=np.generic)
+
+
+def lucene_idf(documents: int, with_term: int) -> float:
+    """Weigh a term by its rarity; never negative.
+
+    Args:
+        documents: Documents in all.
+        with_term: Those that have the term.
+
+    Source: Lucene's BM25Similarity; Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009.
+    """
+    return math.log1p((documents - with_term + 0.5) / (with_term + 0.5))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bm25:
+    """How scores are made; docs/decisions/0007-lexical-scoring.md has the measures behind each value.
+
+    Attributes:
+        k1: How soon more of the same term stops counting.
+        b: How much length counts among long documents, ratio.
+        short_words: Words at which half of `b` is left: short texts differ in length by accident.
+        gram_weight: Weight of an n-gram beside a word, ratio.
+        stop_weight: Weight of a stop word in a query, ratio.
+        top_words: Word terms of a query that are scored, the most informative.
+        top_grams: Grams of a query that are scored, the most informative.
+        idf: Documents in all and with the term → weight.
+    """
+
+    k1: float = 0.9
+    b: float = 0.75
+    short_words: float = 40.0
+    gram_weight: float = 0.25
+    stop_weight: float = 0.3
+    top_words: int = 32
+    top_grams: int = 24
+    idf: Callable[[int, int], float] = lucene_idf
+
+    def norms(self, lengths: NDArray[np.float32], mean: float) -> NDArray[np.float32]:
+        """What a document's length adds below the fraction line.
+
+        Args:
+            lengths: Words of each document, shape (n,).
+            mean: Their mean over live documents.
+
+        Returns:
+            `k1 * (1 - B + B * length / mean)`, shape (n,), with B faded for a corpus of short documents.
+        """
+        if mean <= 0:
+            return np.full(len(lengths), self.k1, np.float32)
+        b = self.b * mean / (mean + self.short_words)
+        return (self.k1 * (1 - b + b * (lengths / np.float32(mean)))).astype(np.float32)
+
+
+class Postings(Protocol):
+    """One segment of the index as the scorer sees it; immutable."""
+
+    passage_ids: NDArray[np.int64]
+    lengths: NDArray[np.float32]
+    grammed: NDArray[np.bool_]
+
+    def frequency(self, field: str, term: str) -> int:
+        """Documents with the term, deleted ones included."""
+
+    def postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Documents with the term, ascending, and how often each has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """What a term adds to each document that has it.
+
+    Attributes:
+        documents: How many live documents have it.
+        idf: Its weight.
+        rows: Documents, shape (documents,); None if `values` has one entry for every document.
+        values: Scores, no unit.
+    """
+
+    documents: int
+    idf: float
+    rows: NDArray[np.intp] | None
+    values: NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
+
+    def add_to(self, scores: NDArray[np.float32], weight: float) -> None:
+        """Add `weight` times the values, in place."""
+        values = self.values if weight == 1 else self.values * np.float32(weight)
+        if self.rows is None:
+            scores += values
+        else:
+            scores[self.rows] += values
+
+    def holds(self, row: int) -> bool:
+        """Whether a document has the term."""
+        if self.rows is None:
+            return bool(self.values[row] > 0)
+        place = int(np.searchsorted(self.rows, row))
+        return place < len(self.rows) and int(self.rows[place]) == row
+
+
+class ByteLru(Generic[V]):
+    """Mapping that forgets what was used longest ago when its values pass a number of bytes. Thread-safe."""
+
+    _OVERHEAD: Final = 300  # key, array headers, entry
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.nbytes = 0
+
+    def get(self, key: Hashable) -> V | None:
+        """The value, now the latest used."""
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held.move_to_end(key)
+            return held[0]
+
+    def put(self, key: Hashable, value: V, nbytes: int) -> None:
+        """Keep a value; one that is larger than the limit alone is not kept."""
+        nbytes += self._OVERHEAD
+        with self._lock:
+            if nbytes > self._limit or key in self._held:
+                return
+            self._held[key] = (value, nbytes)
+            self.nbytes += nbytes
+            while self.nbytes > self._limit:
+                _, (_, freed) = self._held.popitem(last=False)
+                self.nbytes -= freed
+
+
+class View:
+    """All documents after one commit. Only its caches change: any thread may score while the next is made."""
+
+    def __init__(
+        self, segments: Sequence[tuple[Postings, NDArray[np.int64]]], *, bm25: Bm25, cache_bytes: int
+    ) -> None:
+        """Lay segments end to end.
+
+        Args:
+            segments: Each with the numbers of its deleted documents.
+            bm25: How to score.
+            cache_bytes: Limit of the impacts held.
+        """
+        self.bm25 = bm25
+        self._segments = [segment for segment, _ in segments]
+        self._bases = np.cumsum([0, *(len(segment.passage_ids) for segment in self._segments)]).tolist()
+        self.size: int = self._bases[-1]
+        self.live = np.ones(self.size, np.bool_)
+        for base, (_, deleted) in zip(self._bases, segments, strict=False):
+            self.live[base + deleted] = False
+        self.passage_ids = _joined([segment.passage_ids for segment in self._segments], np.int64)
+        lengths = _joined([segment.lengths for segment in self._segments], np.float32)
+        grammed = _joined([segment.grammed for segment in self._segments], np.bool_) & self.live
+        self.documents = {WORDS: int(np.count_nonzero(self.live)), GRAMS: int(np.count_nonzero(grammed))}
+        self._whole = self.documents[WORDS] == self.size
+        mean = float(lengths[self.live].mean(dtype=np.float64)) if self.documents[WORDS] else 0.0
+        self._norms = bm25.norms(lengths, mean)
+        self._impacts: ByteLru[Impact] = ByteLru(cache_bytes)
+        self._aligned: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(self._segments)
+
+    @property
+    def deleted_ratio(self) -> float:
+        """Share of documents that are deleted but still in their segments."""
+        return 1 - self.documents[WORDS] / self.size if self.size else 0.0
+
+    def rows(self, ids: NDArray[np.int64], *, keep: bool = True) -> NDArray[np.intp]:
+        """Documents of passages; `size` where a passage is not in the index.
+
+        Args:
+            ids: Passage ids, shape (n,).
+            keep: Remember the answer: searches ask with the same ids until the next commit.
+        """
+        aligned = self._aligned
+        if aligned is not None and np.array_equal(aligned[0], ids):
+            return aligned[1]
+        live = np.flatnonzero(self.live)
+        order = live[np.argsort(self.passage_ids[live], kind="stable")]
+        known = self.passage_ids[order]
+        place = np.searchsorted(known, ids)
+        found = place < len(known)
+        found[found] = known[place[found]] == ids[found]
+        rows = np.full(len(ids), self.size, np.intp)
+        rows[found] = order[place[found]]
+        if keep:
+            self._aligned = (ids.copy(), rows)
+        return rows
+
+    def idf(self, field: str, term: str) -> tuple[float, int]:
+        """Weight of a term by the index's own counts, deleted documents included; and that count."""
+        count = min(sum(segment.frequency(field, term) for segment in self._segments), self.documents[field])
+        return self.bm25.idf(self.documents[field], count), count
+
+    def impact(self, field: str, term: str) -> Impact | None:
+        """What a term adds to each live document, or None if no live document has it."""
+        key = (field, term)
+        impact = self._impacts.get(key)
+        if impact is None:
+            impact = self._make_impact(field, term)
+            self._impacts.put(key, impact, impact.nbytes)
+        return impact if impact.documents else None
+
+    def _make_impact(self, field: str, term: str) -> Impact:
+        """Join the segments' postings, leave the deleted out, and score once."""
+        found = [
+            (base, *segment.postings(field, term))
+            for base, segment in zip(self._bases, self._segments, strict=False)
+            if segment.frequency(field, term)
+        ]
+        rows = _joined([base + documents for base, documents, _ in found], np.intp)
+        counts = _joined([count for _, _, count in found], np.float32)
+        if not self._whole:
+            live = self.live[rows]
+            rows, counts = rows[live], counts[live]
+        idf = self.bm25.idf(self.documents[field], len(rows))
+        values = np.float32(idf * (self.bm25.k1 + 1)) * counts / (counts + self._norms[rows])
+        if len(rows) > self.size * _DENSE_SHARE:
+            everywhere = np.zeros(self.size, np.float32)
+            everywhere[rows] = values
+            return Impact(documents=len(rows), idf=idf, rows=None, values=everywhere)
+        return Impact(documents=len(rows), idf=idf, rows=rows, values=values)
+
+
+def _joined(arrays: Sequence[NDArray[Any]], kind: type[S]) -> NDArray[S]:
+    """One array of a given type, also of none."""
+    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)
