@@ -26,11 +26,12 @@ from recall_worker.digest import compose_relevant, room_for_relevant
 from recall_worker.frames import NO_SHA256, Event, Mode, Request, pack_answer
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_types import ShownLike
 from recall_worker.projects import Projects
 from recall_worker.prompts import ClientPrompt, PreviousPrompts, parse_client_prompt, searchable
 from recall_worker.records import EVERYWHERE
 from recall_worker.search import count_informative, search
-from recall_worker.snapshot import Shown, Snapshot
+from recall_worker.snapshot import Snapshot
 from recall_worker.text import units
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Plan:
 
     mode: Mode
     prefix: str
-    shown: Sequence[Shown] | None
+    shown: Sequence[ShownLike] | None
     units: int
 
 
@@ -186,7 +187,7 @@ class Answerer:
                 prompt.session_id, text, informative_terms=count_informative(text)
             )
         vector = None
-        if self._encoder is not None and view.dense is not None and text:
+        if self._encoder is not None and view.meaning is not None and text:
             timeout_s = ENCODE_SHARE * max(0.0, deadline - time.monotonic())
             vector = self._encoder.encode_query(text, timeout_s=timeout_s)
         hits = search(view, self._ledger, text, vector, project=project, top_k=TOP_K)

@@ -9,7 +9,7 @@ Next:  worker/recall_worker/hybrid.py
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from recall_worker.records import SEARCHED_TYPES, PassageId, RecordId
 if TYPE_CHECKING:
     from recall_worker.ledger import PassageFacts
 
-NOWHERE = -1
+_FACTS: Final = ("record", "ordinal", "script", "project", "date")
+
+NOWHERE: Final = -1
 """Row of a passage that the corpus does not hold; project code of a record that belongs to no project."""
 
 
@@ -35,6 +37,8 @@ class Corpus:
         live: False where the passage is gone.
         record: Index into `record_ids`.
         ordinal: Place of the passage in its record.
+        before: Row of the passage before it in the same record, NOWHERE for the first.
+        script: Writing system of its text, see scripts.py.
         project: Index into `projects`, or NOWHERE.
         date: Proleptic ordinal of the record's effective date.
         record_ids: Distinct records, in the order of their first row.
@@ -46,6 +50,8 @@ class Corpus:
     live: NDArray[np.bool_]
     record: NDArray[np.int32]
     ordinal: NDArray[np.int32]
+    before: NDArray[np.int64]
+    script: NDArray[np.int8]
     project: NDArray[np.int32]
     date: NDArray[np.int32]
     record_ids: tuple[RecordId, ...]
@@ -80,11 +86,12 @@ class Corpus:
         return self.record_ids[self.record[row]]
 
 
-def read_corpus(facts: PassageFacts, previous: Corpus | None = None) -> Corpus:
+def read_corpus(facts: PassageFacts, scripts: NDArray[np.int8], previous: Corpus | None = None) -> Corpus:
     """Make the corpus from the ledger's facts, keeping the rows of an earlier one where they were.
 
     Args:
         facts: Live passages of the ledger, ascending by id.
+        scripts: Writing system of each of them.
         previous: The corpus served until now; its vanished passages stay as dead rows.
 
     Returns:
@@ -93,13 +100,22 @@ def read_corpus(facts: PassageFacts, previous: Corpus | None = None) -> Corpus:
     searched = np.isin(np.asarray(facts.types, dtype=str), [str(kind) for kind in SEARCHED_TYPES])
     keep = np.flatnonzero(searched)
     ids = np.asarray(facts.ids, dtype=np.int64)[keep]
+    record, record_ids = _codes([facts.record_ids[i] for i in keep])
+    project, projects = _codes([facts.projects[i] for i in keep])
+    ordinal = np.asarray(facts.ordinals, dtype=np.int32)[keep]
+    live = np.ones(len(ids), bool)
     fresh = Corpus(
         ids=ids,
-        live=np.ones(len(ids), bool),
-        ordinal=np.asarray(facts.ordinals, dtype=np.int32)[keep],
+        live=live,
+        record=record,
+        ordinal=ordinal,
+        before=_rows_before(record, ordinal, live),
+        script=scripts[keep],
+        project=project,
         date=np.asarray(facts.dates, dtype=np.int32)[keep],
+        record_ids=record_ids,
+        projects=projects,
         text_sha256=tuple(facts.text_sha256s[i] for i in keep),
-        **_codes([facts.record_ids[i] for i in keep], [facts.projects[i] for i in keep]),
     )
     return fresh if previous is None or not len(previous) else _keep_rows(previous, fresh)
 
@@ -107,30 +123,31 @@ def read_corpus(facts: PassageFacts, previous: Corpus | None = None) -> Corpus:
 def without_dead_rows(corpus: Corpus) -> Corpus:
     """The same passages with the dead rows gone; every aligned column must be made anew."""
     keep = np.flatnonzero(corpus.live)
-    return replace(
-        corpus,
-        ids=corpus.ids[keep],
-        live=corpus.live[keep],
-        record=corpus.record[keep],
-        ordinal=corpus.ordinal[keep],
-        project=corpus.project[keep],
-        date=corpus.date[keep],
-        text_sha256=tuple(corpus.text_sha256[i] for i in keep),
-    )
+    columns = {name: getattr(corpus, name)[keep] for name in ("ids", "live", *_FACTS)}
+    before = _rows_before(columns["record"], columns["ordinal"], columns["live"])
+    return replace(corpus, **columns, before=before, text_sha256=tuple(corpus.text_sha256[i] for i in keep))
 
 
-def _codes(record_ids: list[RecordId], projects: list[str | None]) -> dict[str, object]:
-    """Strings to small integers, in order of first appearance."""
-    records: dict[RecordId, int] = {}
-    names: dict[str, int] = {}
-    record = [records.setdefault(record_id, len(records)) for record_id in record_ids]
-    project = [NOWHERE if name is None else names.setdefault(name, len(names)) for name in projects]
-    return {
-        "record": np.asarray(record, dtype=np.int32),
-        "project": np.asarray(project, dtype=np.int32),
-        "record_ids": tuple(records),
-        "projects": tuple(names),
-    }
+T = TypeVar("T", bound=str)
+
+
+def _codes(names: list[T] | list[T | None]) -> tuple[NDArray[np.int32], tuple[T, ...]]:
+    """Strings to small integers in order of first appearance, None to NOWHERE."""
+    known: dict[T, int] = {}
+    codes = [NOWHERE if name is None else known.setdefault(name, len(known)) for name in names]
+    return np.asarray(codes, dtype=np.int32), tuple(known)
+
+
+def _rows_before(
+    record: NDArray[np.int32], ordinal: NDArray[np.int32], live: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Row of each live passage's predecessor in its record."""
+    rows = np.flatnonzero(live)
+    rows = rows[np.lexsort((ordinal[rows], record[rows]))]
+    before = np.full(len(record), NOWHERE, np.int64)
+    same = np.flatnonzero(record[rows[1:]] == record[rows[:-1]]) + 1 if len(rows) > 1 else np.empty(0, np.int64)
+    before[rows[same]] = rows[same - 1]
+    return before
 
 
 def _keep_rows(previous: Corpus, fresh: Corpus) -> Corpus:
@@ -144,9 +161,10 @@ def _keep_rows(previous: Corpus, fresh: Corpus) -> Corpus:
     live = np.zeros(len(ids), bool)
     live[rows] = True
     columns = {}
-    for name in ("record", "ordinal", "project", "date"):
-        column = np.zeros(len(ids), np.int32)
-        column[rows] = getattr(fresh, name)
-        columns[name] = column
+    for name in _FACTS:
+        column = getattr(fresh, name)
+        columns[name] = np.zeros(len(ids), column.dtype)
+        columns[name][rows] = column
+    before = _rows_before(columns["record"], columns["ordinal"], live)
     shas = [*previous.text_sha256, *fresh.text_sha256[len(fresh.ids) - len(appended) :]]
-    return replace(fresh, ids=ids, live=live, text_sha256=tuple(shas), **columns)
+    return replace(fresh, ids=ids, live=live, before=before, text_sha256=tuple(shas), **columns)

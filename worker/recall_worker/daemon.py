@@ -19,16 +19,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from recall_worker.answer import Answerer
 from recall_worker.config import NO_MODEL, Config
-from recall_worker.encoder_process import EncoderProcess
 from recall_worker.errors import ModelError, RecallError, UsageError
 from recall_worker.frames import Event, Request
 from recall_worker.hybrid import HybridIndex
+from recall_worker.languages import load_language_space
 from recall_worker.ledger import Ledger
 from recall_worker.locks import worker_lock
 from recall_worker.projects import Projects
@@ -36,6 +36,9 @@ from recall_worker.rebuild import EMBED_BATCH, rebuild, remove_other_generations
 from recall_worker.refresh import Publisher, read_vault
 from recall_worker.server import Server
 from recall_worker.status import failure_line, read_status
+
+if TYPE_CHECKING:
+    from recall_worker.encoder_process import EncoderProcess
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ class Daemon:
         self._projects = Projects(config.projects, ledger)
         self._publisher = Publisher(config, ledger, self._projects)
         self._index = HybridIndex(serving_generation(config.state_dir), ledger)
-        self._encoder = None if config.model == NO_MODEL else EncoderProcess(config)
+        self._encoder = make_encoder(config)
         self._answerer = Answerer(
             config,
             ledger,
@@ -195,12 +198,18 @@ class Daemon:
             if self._index.model is None or self._index.missing() or idle_s < EMBED_PAUSE_S * 3:
                 encoder.start()
             return
-        self._index.attach(encoder.name, encoder.dimension)
+        if self._index.model != encoder.name:
+            await self._in(self._embedding, lambda: self._attach(encoder))
         while await self._in(self._embedding, lambda: self._index.embed(encoder, limit=EMBED_BATCH)):
             if self._stop.is_set():
                 return
         if idle_s > self._config.encoder_idle_min * 60:
             await asyncio.to_thread(encoder.stop)
+
+    def _attach(self, encoder: EncoderProcess) -> None:
+        """Learn where the encoder puts each language, then load the vectors it made before."""
+        space = load_language_space(encoder, name=encoder.name, folder=self._config.state_dir / "models")
+        self._index.attach(encoder.name, encoder.dimension, space)
 
     async def _answer(self, request: Request) -> bytes:
         """Answer a hook; any sign of a session wakes the encoder and quickens the scans."""
@@ -291,6 +300,15 @@ class Daemon:
             "missing": self._index.missing(),
             "seconds": round(time.monotonic() - started, 1),
         }
+
+
+def make_encoder(config: Config) -> EncoderProcess | None:
+    """The encoder's process, not started yet; None with `model = "none"`."""
+    if config.model == NO_MODEL:
+        return None
+    from recall_worker.encoder_process import EncoderProcess
+
+    return EncoderProcess(config)
 
 
 def serve(config: Config) -> None:

@@ -15,8 +15,9 @@ from typing import Final
 from rapidfuzz import fuzz
 
 from recall_worker.config import Budget
+from recall_worker.ledger_types import ShownLike
 from recall_worker.records import Hit
-from recall_worker.snapshot import Shown
+from recall_worker.snapshot import FIRST_LINE
 from recall_worker.text import cut, neutralise, one_line, units
 
 HEADING: Final = "## Notes close to this prompt"
@@ -75,7 +76,7 @@ def room_for_relevant(snapshot_units: int, budget: Budget) -> int:
     return max(0, min(left, budget.relevant_units, budget.hard_units - snapshot_units))
 
 
-def compose_relevant(hits: Sequence[Hit], shown: Sequence[Shown], *, room_units: int, budget: Budget, first: bool) -> Relevant:
+def compose_relevant(hits: Sequence[Hit], shown: Sequence[ShownLike], *, room_units: int, budget: Budget, first: bool) -> Relevant:
     """Choose and render the passages of slot 4.
 
     Args:
@@ -83,12 +84,12 @@ def compose_relevant(hits: Sequence[Hit], shown: Sequence[Shown], *, room_units:
         shown: What slots 1 to 3 of the snapshot in the hook's hand show.
         room_units: UTF-16 units left for the slot, its separator and heading included.
         budget: Limits of the digest.
-        first: True if nothing stands before the slot, so that no separator is due.
+        first: True if nothing stands before the slot: it then opens the digest itself.
 
     Returns:
         The slot and every hit's fate.
     """
-    head = ("" if first else "\n\n") + HEADING
+    head = (FIRST_LINE if first else "") + "\n\n" + HEADING
     left = room_units - units(head)
     chosen, fates = _choose(hits, shown, budget=budget, left=left)
     lines = [_line(fate.hit, budget.relevant_record_units) for fate in chosen]
@@ -102,7 +103,7 @@ def compose_relevant(hits: Sequence[Hit], shown: Sequence[Shown], *, room_units:
 
 
 def _choose(
-    hits: Sequence[Hit], shown: Sequence[Shown], *, budget: Budget, left: int
+    hits: Sequence[Hit], shown: Sequence[ShownLike], *, budget: Budget, left: int
 ) -> tuple[list[Fate], list[Fate]]:
     """Walk the hits best first until the room is used up."""
     chosen: list[Fate] = []
@@ -122,7 +123,7 @@ def _choose(
     return chosen, fates
 
 
-def _repetition(hit: Hit, line: str, shown: Sequence[Shown], chosen: Sequence[Fate]) -> Fate | None:
+def _repetition(hit: Hit, line: str, shown: Sequence[ShownLike], chosen: Sequence[Fate]) -> Fate | None:
     """The fate of a hit that says what already stands above it, None for a new one."""
     body = _comparable(line)
     for earlier in shown:

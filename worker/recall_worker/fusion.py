@@ -1,50 +1,128 @@
 """Fusion: one score per passage out of what its words and its meaning say.
 
 Flow:  lexical, dense → [fusion] → search → digest
-In:    two aligned score vectors.   Out: one, higher is better.
+In:    two aligned score vectors and the passages' languages.   Out: one score, higher is better.
 Never: ranks: reciprocal rank with a weak model destroys Thai (docs/decisions/0005-fusion.md).
 Next:  worker/recall_worker/search.py
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recall_worker.languages import NO_GROUP, Groups, LanguageSpace
+
 Scores = NDArray[np.float32]
 
-LEXICAL_WEIGHT: Final = 0.5
+LEXICAL_WEIGHT: Final = 4.0
+"""Standard deviations of cosine that a passage gains for holding all of the prompt's words once."""
+
+NEUTRAL: Final = 0.3
+"""Words share granted to a passage in another language than the prompt's: it could not have shown one."""
+
+PRIOR_PASSAGES: Final = 20
+"""Weight, in passages, of the background's statistics beside the vault's own: decides in small vaults."""
+
+NEIGHBOUR_WEIGHT: Final = 0.3
+"""Share of its neighbours' scores that a passage inherits: a note's passages are about one thing."""
 
 
-def fuse(lexical: Scores, dense: Scores | None, *, weight: float = LEXICAL_WEIGHT) -> Scores:
-    """Merge two score vectors over one corpus by a min-max-normalised convex combination.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What the dense half says of each passage; vectors of shape (n_passages,), NaN where not embedded.
 
-    A passage that is not embedded yet is judged by its words alone, so that a fresh note is not penalised.
+    Attributes:
+        score: Cosine above the level of the passage's language, in standard deviations over the vault.
+        same_language: True where passage and prompt share a language.
+        surprise: Cosine above that of unrelated sentences, in their standard deviations: means the same in a
+            vault of one record as in one of 100,000.
+    """
+
+    score: Scores
+    same_language: NDArray[np.bool_]
+    surprise: Scores
+
+
+def read_meaning(
+    dense: Scores, live: NDArray[np.bool_], vector: Scores, space: LanguageSpace, groups: Groups, prompt_group: int
+) -> Meaning:
+    """Take each language's own level out of the cosines.
 
     Args:
-        lexical: BM25 scores, shape (n_passages,), no unit, zero where no term meets.
-        dense: Cosine similarities, shape (n_passages,), -1 to 1, NaN where not embedded; None without an encoder.
-        weight: Share of the lexical half, ratio 0 to 1.
+        dense: Cosine similarities, shape (n_passages,), -1 to 1, NaN where not embedded.
+        live: Passages that count.
+        vector: The prompt's, shape (dimension,).
+        space: Of the same encoder.
+        groups: Languages of the passages.
+        prompt_group: Language of the prompt, or NO_GROUP.
+    """
+    unrelated = space.vectors @ vector  # (n_languages, n_sentences)
+    level, spread = unrelated.mean(axis=1), unrelated.std(axis=1)
+    counted = live & ~np.isnan(dense)
+    centred = np.full(len(dense), np.nan, np.float32)
+    surprise = np.full(len(dense), np.nan, np.float32)
+    for group in np.unique(groups.of_row[counted]):
+        rows = groups.of_row == group
+        if group == NO_GROUP:
+            base, own_level, own_spread = float(level.mean()), float(level.mean()), float(spread.mean())
+        else:
+            base, own_level, own_spread = float(level[group]), float(level[group]), float(spread[group])
+        own = dense[rows & counted]
+        base += len(own) / (len(own) + PRIOR_PASSAGES) * (float(own.mean()) - base)
+        centred[rows] = dense[rows] - base
+        surprise[rows] = (dense[rows] - own_level) / max(own_spread, 1e-6)
+    known = centred[counted]
+    variance = (float(np.square(known).sum()) + PRIOR_PASSAGES * float(np.square(spread).mean())) / (
+        len(known) + PRIOR_PASSAGES
+    )
+    return Meaning(
+        score=centred / max(variance**0.5, 1e-6),
+        same_language=(groups.of_row == prompt_group) if prompt_group != NO_GROUP else np.zeros(len(dense), bool),
+        surprise=surprise,
+    )
+
+
+def fuse(words: Scores, meaning: Meaning | None) -> Scores:
+    """Add what words and meaning say of each passage.
+
+    In the prompt's own language, words that are missing speak against a passage. In another language they could not
+    have been there, so the passage is granted NEUTRAL and judged by its meaning. One that is not embedded yet counts
+    its words twice, so that a fresh note is not penalised.
+
+    Args:
+        words: BM25 score over the prompt's idf mass, shape (n_passages,), ratio from 0 to about 2.
+        meaning: None without an encoder.
 
     Returns:
-        Fused scores, shape (n_passages,), ratio 0 to 1.
+        Fused scores, shape (n_passages,), no unit.
 
-    Source: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023.
+    Source: the convex combination of Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval,
+    TOIS 2023, with z-scores instead of min-max, and language handled as missing evidence.
     """
-    words = _stretch(lexical)
-    if dense is None or np.isnan(dense).all():
-        return words
-    meaning = _stretch(dense)
-    return np.where(np.isnan(meaning), words, weight * words + (1 - weight) * meaning).astype(np.float32)
+    doubled = 2 * LEXICAL_WEIGHT * words
+    if meaning is None:
+        return doubled
+    granted = np.where(meaning.same_language, words, np.maximum(words, NEUTRAL))
+    both = meaning.score + LEXICAL_WEIGHT * granted
+    return np.where(np.isnan(both), doubled, both).astype(np.float32)
 
 
-def _stretch(scores: Scores) -> Scores:
-    """Lay the lowest score on 0 and the highest on 1; NaN stays."""
-    if not len(scores) or np.isnan(scores).all():
+def lean_on_neighbours(scores: Scores, before: NDArray[np.int64]) -> Scores:
+    """Let each passage inherit from the passages before and after it in the same record.
+
+    Args:
+        scores: Shape (n_passages,), without NaN.
+        before: Row of the passage before in the same record, -1 for the first one; shape (n_passages,).
+    """
+    follows = np.flatnonzero(before >= 0)
+    if not len(follows):
         return scores
-    low, high = np.nanmin(scores), np.nanmax(scores)
-    if high <= low:
-        return np.zeros_like(scores)
-    return ((scores - low) / (high - low)).astype(np.float32)
+    above = NEIGHBOUR_WEIGHT * (scores - np.median(scores))
+    leaned = scores.copy()
+    leaned[follows] += above[before[follows]]
+    leaned[before[follows]] += above[follows]
+    return leaned

@@ -11,30 +11,40 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_worker.corpus import Corpus, read_corpus, without_dead_rows
+from recall_worker.corpus import NOWHERE, Corpus, read_corpus, without_dead_rows
 from recall_worker.dense import DenseMatrix
 from recall_worker.errors import LexicalIndexError
+from recall_worker.languages import NO_GROUP, Groups, LanguageSpace, group_rows
 from recall_worker.ledger import Ledger
 from recall_worker.lexical import LexicalIndex
+from recall_worker.lexical_scoring import Bm25, lucene_idf
+from recall_worker.records import PassageId
+from recall_worker.scripts import Script, script_of
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LEXICAL_BATCH = 2_000
+READ_BATCH: Final = 4_096
+"""Rows read from the ledger at a time."""
+
+LEXICAL_BATCH: Final = 2_000
 """Passages per Whoosh commit while an index is filled: bounds memory and what a crash costs."""
 
-DEAD_RATIO = 0.2
+PRIOR_PASSAGES: Final = 50
+"""Passages that match nothing, counted beside the vault's own when a word's weight is reckoned: in a vault of three
+records no word would be informative otherwise."""
+
+DEAD_RATIO: Final = 0.2
 """Share of dead rows above which the corpus is laid out afresh."""
 
 
@@ -46,16 +56,31 @@ class PassageEncoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DenseHalf:
+    """Vectors of the rows, and the languages they fall into.
+
+    Attributes:
+        matrix: One row for each of the corpus.
+        space: Of the encoder that made the vectors.
+        groups: Language of each row.
+    """
+
+    matrix: DenseMatrix
+    space: LanguageSpace
+    groups: Groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What one search reads; all parts fit each other for as long as it is held.
 
     Attributes:
-        dense: None until an encoder has said its name, or with `model = "none"`.
+        meaning: None until an encoder has said its name, or with `model = "none"`.
     """
 
     corpus: Corpus
     lexical: LexicalIndex
-    dense: DenseMatrix | None
+    meaning: DenseHalf | None
 
 
 class HybridIndex:
@@ -70,14 +95,17 @@ class HybridIndex:
         self.folder = folder
         self._ledger = ledger
         self._model: str | None = None
+        self._languages = np.empty(0, np.int64)
         self._writing = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            lexical = LexicalIndex.open(folder / "lexical")
+            lexical = _open_lexical(folder)
         except LexicalIndexError as error:
             log.warning("lexical index set aside, made again from the ledger: %s", error)
             lexical = self._fresh_lexical()
-        self._view = View(corpus=read_corpus(ledger.passage_facts()), lexical=lexical, dense=None)
+        facts = ledger.passage_facts()
+        corpus = read_corpus(facts, self._scripts_of(facts.ids, None))
+        self._view = View(corpus=corpus, lexical=lexical, meaning=None)
 
     @property
     def view(self) -> View:
@@ -127,21 +155,24 @@ class HybridIndex:
             self._show(lexical)
             return touched
 
-    def attach(self, model: str, dimension: int) -> None:
-        """Load the ledger's vectors of `model` beside the rows."""
+    def attach(self, model: str, dimension: int, space: LanguageSpace) -> None:
+        """Load the ledger's vectors of `model` beside the rows.
+
+        Args:
+            space: Of the same model.
+        """
         with self._writing:
-            if self._model == model and self._view.dense is not None:
+            if self._model == model and self._view.meaning is not None:
                 return
             self._model = model
-            dense = DenseMatrix(dimension)
-            dense.resize(len(self._view.corpus))
-            self._load_vectors(self._view.corpus, dense, rows=range(len(self._view.corpus)))
-            self._view = View(corpus=self._view.corpus, lexical=self._view.lexical, dense=dense)
+            self._lay_out(self._view.corpus, self._view.lexical, DenseMatrix(dimension), space)
 
     def missing(self) -> int:
         """Live passages that have no vector yet; 0 without an encoder."""
         view = self._view
-        return 0 if view.dense is None else int(np.count_nonzero(view.corpus.live & ~view.dense.embedded_mask()))
+        if view.meaning is None:
+            return 0
+        return int(np.count_nonzero(view.corpus.live & ~view.meaning.matrix.embedded_mask()))
 
     def embed(self, encoder: PassageEncoder, *, limit: int) -> int:
         """Encode up to `limit` texts that have no vector, keep them in the ledger, and serve them.
@@ -161,7 +192,7 @@ class HybridIndex:
         found = dict(zip((sha for sha, _ in missing), vectors, strict=True))
         self._ledger.put_vectors(self._model, found.items())
         with self._writing:
-            self._place(self._view, found)
+            self._place(found)
         return len(missing)
 
     def compact(self) -> None:
@@ -171,54 +202,96 @@ class HybridIndex:
             view.lexical.compact()
             dead = len(view.corpus) - int(np.count_nonzero(view.corpus.live))
             if dead > DEAD_RATIO * max(len(view.corpus), 1):
-                self._lay_out(without_dead_rows(view.corpus), view.lexical)
+                self._move_rows(without_dead_rows(view.corpus), view.lexical)
 
     def _show(self, lexical: LexicalIndex) -> None:
         """Publish a view with the ledger's facts of now."""
         view = self._view
-        corpus = read_corpus(self._ledger.passage_facts(), view.corpus)
+        facts = self._ledger.passage_facts()
+        corpus = read_corpus(facts, self._scripts_of(facts.ids, view.corpus), view.corpus)
         if not np.array_equal(corpus.ids[: len(view.corpus)], view.corpus.ids):
-            self._lay_out(corpus, lexical)
+            self._move_rows(corpus, lexical)
             return
-        if view.dense is not None and len(corpus) > len(view.corpus):
-            view.dense.resize(len(corpus))
-            self._load_vectors(corpus, view.dense, rows=range(len(view.corpus), len(corpus)))
-        self._view = View(corpus=corpus, lexical=lexical, dense=view.dense)
+        meaning = view.meaning
+        if meaning is not None and len(corpus) > len(view.corpus):
+            meaning.matrix.resize(len(corpus))
+            self._languages = np.append(self._languages, np.full(len(corpus) - len(view.corpus), NO_GROUP))
+            self._load_vectors(corpus, meaning, rows=range(len(view.corpus), len(corpus)))
+            meaning = self._regrouped(corpus, meaning)
+        self._view = View(corpus=corpus, lexical=lexical, meaning=meaning)
 
-    def _lay_out(self, corpus: Corpus, lexical: LexicalIndex) -> None:
+    def _move_rows(self, corpus: Corpus, lexical: LexicalIndex) -> None:
         """Publish a view whose rows moved: the vectors are loaded anew."""
-        dense = None
-        if self._view.dense is not None:
-            dense = DenseMatrix(self._view.dense.dimension)
-            dense.resize(len(corpus))
-            self._load_vectors(corpus, dense, rows=range(len(corpus)))
-        self._view = View(corpus=corpus, lexical=lexical, dense=dense)
+        meaning = self._view.meaning
+        if meaning is None:
+            self._view = View(corpus=corpus, lexical=lexical, meaning=None)
+        else:
+            self._lay_out(corpus, lexical, DenseMatrix(meaning.matrix.dimension), meaning.space)
 
-    def _load_vectors(self, corpus: Corpus, dense: DenseMatrix, *, rows: Iterable[int]) -> None:
+    def _lay_out(self, corpus: Corpus, lexical: LexicalIndex, matrix: DenseMatrix, space: LanguageSpace) -> None:
+        """Fill an empty matrix with the corpus's vectors and publish it."""
+        matrix.resize(len(corpus))
+        self._languages = np.full(len(corpus), NO_GROUP)
+        meaning = DenseHalf(
+            matrix=matrix, space=space, groups=Groups(of_row=self._languages.copy(), by_script={})
+        )
+        self._load_vectors(corpus, meaning, rows=range(len(corpus)))
+        self._view = View(corpus=corpus, lexical=lexical, meaning=self._regrouped(corpus, meaning))
+
+    def _regrouped(self, corpus: Corpus, meaning: DenseHalf) -> DenseHalf:
+        """The same vectors with the languages that they make up by now."""
+        groups = group_rows(meaning.space, self._languages, corpus.script, meaning.matrix)
+        return DenseHalf(matrix=meaning.matrix, space=meaning.space, groups=groups)
+
+    def _scripts_of(self, ids: NDArray[np.int64], known: Corpus | None) -> NDArray[np.int8]:
+        """Writing system of each passage; only those that the known corpus lacks are read."""
+        scripts = np.zeros(len(ids), np.int8)
+        rows = np.full(len(ids), NOWHERE) if known is None else known.rows_of(ids)
+        if known is not None:
+            scripts[rows != NOWHERE] = known.script[rows[rows != NOWHERE]]
+        for batch in _batched(iter(np.flatnonzero(rows == NOWHERE).tolist()), READ_BATCH):
+            passages = self._ledger.passages([PassageId(int(ids[place])) for place in batch])
+            for place in batch:
+                passage = passages.get(PassageId(int(ids[place])))
+                scripts[place] = script_of(passage.text) if passage else 0
+        return scripts
+
+    def _load_vectors(self, corpus: Corpus, meaning: DenseHalf, *, rows: Iterable[int]) -> None:
         """Put the ledger's vectors on their rows, a few thousand at a time."""
         assert self._model is not None
-        for batch in _batched(iter(rows), 4_096):
-            by_sha = self._ledger.vectors(self._model, [corpus.text_sha256[row] for row in batch])
-            held = [row for row in batch if corpus.text_sha256[row] in by_sha]
-            if held:
-                dense.put(np.asarray(held), np.stack([by_sha[corpus.text_sha256[row]] for row in held]))
+        for batch in _batched(iter(rows), READ_BATCH):
+            found = self._ledger.vectors(self._model, [corpus.text_sha256[row] for row in batch])
+            self._put(corpus, meaning, [row for row in batch if corpus.text_sha256[row] in found], found)
 
-    def _place(self, view: View, found: dict[str, NDArray[np.float32]]) -> None:
+    def _place(self, found: dict[str, NDArray[np.float32]]) -> None:
         """Put fresh vectors on every row that has their text."""
-        if view.dense is None:
+        view = self._view
+        if view.meaning is None:
             return
-        rows_by_sha: dict[str, list[int]] = defaultdict(list)
-        waiting = np.flatnonzero(view.corpus.live & ~view.dense.embedded_mask())
-        for row in waiting.tolist():
-            rows_by_sha[view.corpus.text_sha256[row]].append(row)
-        rows = [row for sha in found for row in rows_by_sha.get(sha, ())]
-        if rows:
-            view.dense.put(np.asarray(rows), np.stack([found[view.corpus.text_sha256[row]] for row in rows]))
+        waiting = np.flatnonzero(view.corpus.live & ~view.meaning.matrix.embedded_mask()).tolist()
+        rows = [row for row in waiting if view.corpus.text_sha256[row] in found]
+        self._put(view.corpus, view.meaning, rows, found)
+        self._view = View(
+            corpus=view.corpus, lexical=view.lexical, meaning=self._regrouped(view.corpus, view.meaning)
+        )
+
+    def _put(
+        self, corpus: Corpus, meaning: DenseHalf, rows: list[int], found: dict[str, NDArray[np.float32]]
+    ) -> None:
+        """Store vectors and note the language that each is nearest to."""
+        if not rows:
+            return
+        places = np.asarray(rows)
+        vectors = np.stack([found[corpus.text_sha256[row]] for row in rows])
+        meaning.matrix.put(places, vectors)
+        for script in np.unique(corpus.script[places]):
+            of_script = corpus.script[places] == script
+            self._languages[places[of_script]] = meaning.space.nearest(vectors[of_script], Script(int(script)))
 
     def _fresh_lexical(self) -> LexicalIndex:
         """An empty Whoosh index in place of whatever stands there."""
         shutil.rmtree(self.folder / "lexical", ignore_errors=True)
-        return LexicalIndex.open(self.folder / "lexical")
+        return _open_lexical(self.folder)
 
     def _fill(self, lexical: LexicalIndex, progress: Callable[[int, int], None] | None) -> int:
         """Fill an empty index from all live passages, in batches; the log's position is written with the last."""
@@ -235,6 +308,15 @@ class HybridIndex:
         if changes is not None and (changes.added or changes.removed):
             lexical.update(added=changes.added, removed=changes.removed, seq=changes.seq)
         return done
+
+
+def _open_lexical(folder: Path) -> LexicalIndex:
+    return LexicalIndex.open(folder / "lexical", bm25=Bm25(idf=_idf))
+
+
+def _idf(documents: int, with_term: int) -> float:
+    """Lucene's idf, steadied for small vaults."""
+    return lucene_idf(documents + PRIOR_PASSAGES, with_term)
 
 
 def _batched(items: Iterator[T], size: int) -> Iterator[list[T]]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from recall_worker.config import Config
 from recall_worker.errors import ModelError
 from recall_worker.hybrid import HybridIndex
+from recall_worker.languages import LanguageSpace, load_language_space
 from recall_worker.ledger import Ledger
 from recall_worker.refresh import read_vault
 
@@ -76,7 +77,7 @@ def rebuild(config: Config, ledger: Ledger, *, encoder: BulkEncoder | None, prog
     try:
         index.follow(lambda done, total: progress("index", done, total))
         if encoder is not None:
-            index.attach(encoder.name, encoder.dimension)
+            index.attach(encoder.name, encoder.dimension, _space(config, encoder))
             embed_all(index, encoder, progress=progress)
         read_vault(config, ledger)
         index.follow()
@@ -107,6 +108,10 @@ def remove_other_generations(state_dir: Path) -> None:
     for folder in (state_dir / "generations").iterdir():
         if folder != serving:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _space(config: Config, encoder: BulkEncoder) -> LanguageSpace:
+    return load_language_space(encoder, name=encoder.name, folder=config.state_dir / "models")
 
 
 def _next_folder(state_dir: Path) -> Path:

@@ -9,14 +9,27 @@ Next:  worker/recall_worker/digest.py
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_worker.fusion import Scores, fuse
+from recall_worker.analysis import expand, runs
+from recall_worker.fusion import Meaning, Scores, fuse, lean_on_neighbours, read_meaning
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
+from recall_worker.lexical_query import stop_words_of
 from recall_worker.records import Hit
+
+
+CERTAIN: Final = 6.5
+"""Relevance from which a passage has something to do with a prompt (docs/decisions/0009-floor.md)."""
+
+WORDS_RELEVANCE: Final = 6.0
+"""Standard deviations of surprise that a words share of 1 stands for."""
+
+WORDS_ALONE: Final = 0.35
+"""Words share from which a passage that is not embedded is close enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +39,17 @@ class Evidence:
     Attributes:
         lexical: BM25.
         dense: Cosine, NaN where not embedded; None without an encoder.
+        words: BM25 over the prompt's idf mass, ratio from 0 to about 2.
+        meaning: What the cosines say with languages taken into account; None without an encoder.
         fused: What orders the hits.
-        coverage: Share of the prompt's idf mass that BM25's best passage holds, ratio 0 to 1.
         terms: The prompt's terms that were looked up.
     """
 
     lexical: Scores
     dense: Scores | None
+    words: Scores
+    meaning: Meaning | None
     fused: Scores
-    coverage: float
     terms: tuple[str, ...]
 
 
@@ -46,16 +61,18 @@ def weigh(view: View, text: str, vector: NDArray[np.float32] | None) -> Evidence
         text: What to search for; typed text, never query syntax.
         vector: The prompt's embedding, shape (dimension,), unit length; None without an encoder.
     """
-    found = view.lexical.scores(text, view.corpus.ids)
-    dense = None
-    if view.dense is not None and vector is not None:
-        dense = view.dense.scores(vector)[: len(view.corpus)]
+    corpus = view.corpus
+    found = view.lexical.scores(text, corpus.ids)
+    words = (found.values / max(found.mass, 1e-6)).astype(np.float32)
+    dense = meaning = None
+    if view.meaning is not None and vector is not None:
+        half = view.meaning
+        dense = half.matrix.scores(vector)[: len(corpus)]
+        group = half.groups.of_prompt(half.space, text, vector)
+        meaning = read_meaning(dense, corpus.live, vector, half.space, half.groups, group)
+    fused = lean_on_neighbours(fuse(words, meaning), corpus.before)
     return Evidence(
-        lexical=found.values,
-        dense=dense,
-        fused=fuse(found.values, dense),
-        coverage=found.coverage,
-        terms=found.terms,
+        lexical=found.values, dense=dense, words=words, meaning=meaning, fused=fused, terms=found.terms
     )
 
 
@@ -101,8 +118,16 @@ def search(
 
 
 def close_enough(evidence: Evidence) -> NDArray[np.bool_]:
-    """The floor: which passages have anything to do with the prompt, shape (n_rows,)."""
-    return evidence.lexical > 0
+    """The floor: which passages have anything to do with the prompt, shape (n_rows,).
+
+    Both measures mean the same in any vault: the share of the prompt's words that a passage holds, and how far its
+    cosine lies above that of unrelated sentences.
+    """
+    by_words = evidence.words >= WORDS_ALONE
+    if evidence.meaning is None:
+        return by_words
+    relevance = evidence.meaning.surprise + WORDS_RELEVANCE * evidence.words
+    return np.where(np.isnan(relevance), by_words, relevance >= CERTAIN)
 
 
 def read_hits(view: View, ledger: Ledger, scores: Scores, rows: list[int]) -> list[Hit]:
@@ -117,3 +142,10 @@ def read_hits(view: View, ledger: Ledger, scores: Scores, rows: list[int]) -> li
         if passage is not None and record is not None:
             hits.append(Hit(passage=passage, record=record, score=float(scores[row]), rank=len(hits) + 1))
     return hits
+
+
+def count_informative(text: str) -> int:
+    """Words of a prompt that say what it is about, in any script; stop words do not count."""
+    found = runs(text)
+    stops = stop_words_of(found)
+    return int(sum(expand(run).length for run in found if run.casefold() not in stops))

@@ -77,7 +77,7 @@ def read_status(
 
 
 def _index_status(view: View) -> dict[str, Any]:
-    embedded = 0 if view.dense is None else int(np.count_nonzero(view.corpus.live & view.dense.embedded_mask()))
+    embedded = 0 if view.meaning is None else int(np.count_nonzero(view.corpus.live & view.meaning.matrix.embedded_mask()))
     return {"passages": int(np.count_nonzero(view.corpus.live)), "embedded": embedded, "seq": view.lexical.seq}
 
 

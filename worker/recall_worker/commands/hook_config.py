@@ -36,7 +36,7 @@ def hook_command(client: str, event: str, config: Config) -> list[str]:
         "--state", str(config.state_dir), "--deadline", str(config.deadline_ms),
     ]  # fmt: skip
     if config.autostart:
-        command += ["--start", *worker_command(config, config_file)]
+        command += ["--start", *worker_command(config)]
     return command
 
 

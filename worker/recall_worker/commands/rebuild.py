@@ -12,11 +12,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from recall_worker.client import order
-from recall_worker.config import NO_MODEL, Config
+from recall_worker.config import Config
 from recall_worker.errors import ModelError
 from recall_worker.locks import is_locked
 
-STAGES = {"read": "Reading notes", "index": "Indexing passages", "embed": "Encoding passages"}
+STAGES = {
+    "read": "Reading notes",
+    "index": "Indexing passages",
+    "embed": "Encoding passages",
+    "search": "Searching",
+}
 SILENCE_S = 600.0
 """Longest silence of a worker that rebuilds: a single stage step never takes this long."""
 
@@ -90,7 +95,7 @@ def _by_worker(config: Config, bars: Bars) -> dict[str, Any]:
 
 def _here(config: Config, bars: Bars, *, embed: bool) -> dict[str, Any]:
     """Do it in this process, as the worker would."""
-    from recall_worker.encoder_process import EncoderProcess
+    from recall_worker.daemon import make_encoder
     from recall_worker.ledger import Ledger
     from recall_worker.locks import worker_lock
     from recall_worker.projects import Projects
@@ -99,7 +104,7 @@ def _here(config: Config, bars: Bars, *, embed: bool) -> dict[str, Any]:
 
     started = time.monotonic()
     with worker_lock(config.state_dir), Ledger.open(config.state_dir / "ledger.sqlite3") as ledger:
-        encoder = EncoderProcess(config) if embed and config.model != NO_MODEL else None
+        encoder = make_encoder(config) if embed else None
         try:
             if encoder is not None:
                 encoder.start()
