@@ -9,7 +9,7 @@ Next:  worker/recall_worker/lexical.py
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -17,8 +17,9 @@ from typing import Final
 from recall_worker.analysis import GRAM, expand, runs
 from recall_worker.lexical_scoring import GRAMS, WORDS, View
 
-_MAX_RUNS: Final = 8_000
-"""Of a longer prompt the head and the tail are read: the request stands at one end, a pasted log between."""
+_MAX_RUNS: Final = 1_500
+"""Different runs that are looked up, 20 µs each when first seen: of a longer prompt, those of head and tail,
+for the request stands at one end and a pasted log between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +52,9 @@ def query_terms(text: str, view: View) -> list[QueryTerm]:
         Words by falling weight times idf, also those the index lacks; then grams that it has. Ties by term.
     """
     bm25 = view.bm25
-    found = runs(text)
+    found = list(dict.fromkeys(runs(text)))
     if len(found) > _MAX_RUNS:
         found = found[: _MAX_RUNS // 2] + found[-_MAX_RUNS // 2 :]
-    found = list(dict.fromkeys(found))
     stops = stop_words_of(found)
     weights: dict[str, float] = {}
     grams_of: dict[str, tuple[str, ...]] = {}
@@ -68,10 +68,9 @@ def query_terms(text: str, view: View) -> list[QueryTerm]:
         for term in token.words:
             weights[term] = 1.0
             grams_of[term] = grams_of.get(term, ()) + grams
-    words = _most_informative(weights.items(), WORDS, view)[: bm25.top_words]
-    candidates = dict.fromkeys(gram for word in words for gram in grams_of.get(word.term, ()))
-    grams_by_idf = _most_informative(((gram, bm25.gram_weight) for gram in candidates), GRAMS, view)
-    return words + [gram for gram in grams_by_idf if gram.documents][: bm25.top_grams]
+    words = _most_informative(weights, WORDS, view, limit=bm25.top_words)
+    candidates = {gram: bm25.gram_weight for word in words for gram in grams_of.get(word.term, ())}
+    return words + _most_informative(candidates, GRAMS, view, limit=bm25.top_grams)
 
 
 def stop_words_of(words: Iterable[str]) -> frozenset[str]:
@@ -100,14 +99,18 @@ def _short_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if 2 <= len(word) <= GRAM and word.isalpha())
 
 
-def _most_informative(terms: Iterable[tuple[str, float]], field: str, view: View) -> list[QueryTerm]:
-    """Sort by what a hit would add."""
-    chosen = []
-    for term, weight in terms:
+def _most_informative(weights: Mapping[str, float], field: str, view: View, *, limit: int) -> list[QueryTerm]:
+    """The terms whose hits would add most; grams only if the index has them: the words tell what it lacks."""
+    ranked = []
+    for term, weight in weights.items():
         idf, documents = view.idf(field, term)
-        chosen.append(QueryTerm(term=term, field=field, weight=weight, idf=idf, documents=documents))
-    by_worth: Callable[[QueryTerm], tuple[float, str]] = lambda term: (-term.weight * term.idf, term.term)  # noqa: E731
-    return sorted(chosen, key=by_worth)
+        if documents or field == WORDS:
+            ranked.append((-weight * idf, term, weight, idf, documents))
+    ranked.sort()
+    return [
+        QueryTerm(term=term, field=field, weight=weight, idf=idf, documents=documents)
+        for _, term, weight, idf, documents in ranked[:limit]
+    ]
 
 
 @cache

@@ -24,6 +24,8 @@ GRAMS: Final = "grams"
 _DENSE_SHARE: Final = 1 / 12
 """A term in more of the documents than this is kept as one vector: adding it is faster than scattering."""
 
+_KNOWN_IDFS: Final = 20_000
+
 V = TypeVar("V")
 S = TypeVar("S", bound=np.generic)
 
@@ -192,6 +194,7 @@ class View:
         mean = float(lengths[self.live].mean(dtype=np.float64)) if self.documents[WORDS] else 0.0
         self._norms = bm25.norms(lengths, mean)
         self._impacts: ByteLru[Impact] = ByteLru(cache_bytes)
+        self._idfs: dict[tuple[str, str], tuple[float, int]] = {}
         self._aligned: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
 
     @property
@@ -228,8 +231,15 @@ class View:
 
     def idf(self, field: str, term: str) -> tuple[float, int]:
         """Weight of a term by the index's own counts, deleted documents included; and that count."""
-        count = min(sum(segment.frequency(field, term) for segment in self._segments), self.documents[field])
-        return self.bm25.idf(self.documents[field], count), count
+        known = self._idfs.get((field, term))
+        if known is None:
+            found = sum(segment.frequency(field, term) for segment in self._segments)
+            count = min(found, self.documents[field])
+            known = self.bm25.idf(self.documents[field], count), count
+            if len(self._idfs) >= _KNOWN_IDFS:
+                self._idfs.clear()
+            self._idfs[field, term] = known
+        return known
 
     def impact(self, field: str, term: str) -> Impact | None:
         """What a term adds to each live document, or None if no live document has it."""

@@ -64,7 +64,7 @@ class Segment:
     def postings(self, field: str, term: str) -> Decoded:
         """Documents with the term, ascending, and how often each has it; the term must be there.
 
-        Whoosh's files have one read position: one thread decodes at a time. A commit has handles of its own and
+        Whoosh's files have one read position: one thread decodes at a time. A commit has its own handles and
         never waits here.
         """
         key = (self.id, field, term)
