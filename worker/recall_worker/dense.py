@@ -115,8 +115,8 @@ class DenseMatrix:
             self._view = view
 
     def vectors_of(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """Vectors of some rows, shape (n, dimension); zeros where a row has none."""
-        return self._view.vectors[rows]
+        """Vectors of some rows, shape (n, dimension), a copy; zeros where a row has none."""
+        return np.take(self._view.vectors, rows, axis=0)
 
     def scores(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Cosine of every row with one query.

@@ -99,7 +99,7 @@ def export(model: SentenceTransformer, path: Path) -> None:
     import torch
 
     class Graph(torch.nn.Module):
-        def __init__(self, bert: torch.nn.Module) -> None:
+        def __init__(self, bert: Any) -> None:
             super().__init__()
             self.bert = bert
 

@@ -30,6 +30,13 @@ TOKENIZER: Final = "tokenizer.json"
 PROMPTS: Final = {"query": "query: ", "document": "passage: "}
 """What e5 was trained to see ahead of a text. Source: Wang et al., Multilingual E5 Text Embeddings, 2024."""
 
+QUERY_TOKENS: Final = 256
+PASSAGE_TOKENS: Final = 512
+"""Longest texts that are read; the rest is cut off. A query's time grows with its tokens."""
+
+CHARACTERS_PER_TOKEN: Final = 32
+"""More than any token takes: no piece is longer than 16, and the rest is room for white space."""
+
 _LAYER_PARTS: Final = {
     "q": "attention.self.query",
     "k": "attention.self.key",

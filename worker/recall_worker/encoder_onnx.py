@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -21,12 +21,14 @@ from sentence_transformers.base.modules import InputModule, Normalize
 from sentence_transformers.sentence_transformer.modules import Pooling
 from tokenizers import Tokenizer
 
-from recall_worker.encoder_folder import GRAPH, PROMPTS, TOKENIZER
-
-QUERY_TOKENS: Final = 256
-PASSAGE_TOKENS: Final = 512
-
-_CHARACTERS_PER_TOKEN: Final = 32  # no piece is longer than 16 characters; the rest is room for white space
+from recall_worker.encoder_folder import (
+    CHARACTERS_PER_TOKEN,
+    GRAPH,
+    PASSAGE_TOKENS,
+    PROMPTS,
+    QUERY_TOKENS,
+    TOKENIZER,
+)
 
 
 class OnnxTransformer(InputModule):  # type: ignore[misc]  # sentence-transformers is not typed for us
@@ -53,7 +55,7 @@ class OnnxTransformer(InputModule):  # type: ignore[misc]  # sentence-transforme
     ) -> dict[str, torch.Tensor]:
         """Turn texts into token ids and mask, shape (n, tokens); queries are cut sooner than passages."""
         limit = QUERY_TOKENS if task == "query" else PASSAGE_TOKENS
-        texts = [f"{prompt or ''}{text[: limit * _CHARACTERS_PER_TOKEN]}" for text in inputs]
+        texts = [f"{prompt or ''}{text[: limit * CHARACTERS_PER_TOKEN]}" for text in inputs]
         rows = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
         rows = [row if len(row) <= limit else [*row[: limit - 1], row[-1]] for row in rows]
         ids = np.full((len(rows), max(map(len, rows))), self.pad, dtype=np.int64)
