@@ -53,6 +53,10 @@ EMBED_PAUSE_S: Final = 1.0
 RETIRE_S: Final = 15.0
 """Seconds for which a replaced generation stays open for searches that began on it."""
 
+FIRST_RETRY_S: Final = 5.0
+LAST_RETRY_S: Final = 600.0
+"""Seconds before an encoder that failed is tried again: twice as long each time."""
+
 ANSWER_THREADS: Final = 4
 
 
@@ -90,6 +94,8 @@ class Daemon:
         self._last_prompt = time.monotonic()
         self._pace_s = 0.0
         self._rebuilding = False
+        self._retry_s = FIRST_RETRY_S
+        self._retry_at = 0.0
 
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first."""
@@ -101,7 +107,7 @@ class Daemon:
         await self._in(self._refreshing, self._index.follow)
         await server.start(self._config.state_dir)
         if self._encoder is not None:
-            self._encoder.start()
+            self._wake(self._encoder)
         self._schedule()
         log.info("serving state=%s vault=%s", self._config.state_dir, self._config.vault)
         try:
@@ -195,9 +201,10 @@ class Daemon:
             return
         idle_s = time.monotonic() - self._last_prompt
         if not encoder.ready:
-            if self._index.model is None or self._index.missing() or idle_s < EMBED_PAUSE_S * 3:
-                encoder.start()
+            if self._index.model is None or self._index.missing():
+                self._wake(encoder)
             return
+        self._retry_s = FIRST_RETRY_S
         if self._index.model != encoder.name:
             await self._in(self._embedding, lambda: self._attach(encoder))
         while await self._in(self._embedding, lambda: self._index.embed(encoder, limit=EMBED_BATCH)):
@@ -205,6 +212,16 @@ class Daemon:
                 return
         if idle_s > self._config.encoder_idle_min * 60:
             await asyncio.to_thread(encoder.stop)
+
+    def _wake(self, encoder: EncoderProcess) -> None:
+        """Start the encoder's process if it is not there; one that failed is left alone for longer each time."""
+        now = time.monotonic()
+        if encoder.state.startswith("failed"):
+            if now < self._retry_at:
+                return
+            self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
+        self._retry_at = now + self._retry_s
+        encoder.start()
 
     def _attach(self, encoder: EncoderProcess) -> None:
         """Learn where the encoder puts each language, then load the vectors it made before."""
@@ -215,7 +232,7 @@ class Daemon:
         """Answer a hook; any sign of a session wakes the encoder and quickens the scans."""
         self._last_prompt = time.monotonic()
         if self._encoder is not None and not self._encoder.ready:
-            self._encoder.start()
+            self._wake(self._encoder)
         self._keep_pace()
         return await self._in(self._answering, lambda: self._answerer.answer(request))
 

@@ -21,8 +21,10 @@ Scores = NDArray[np.float32]
 LEXICAL_WEIGHT: Final = 4.0
 """Standard deviations of cosine that a passage gains for holding all of the prompt's words once."""
 
-NEUTRAL: Final = 0.3
-"""Words share granted to a passage in another language than the prompt's: it could not have shown one."""
+GRANTED_RATIO: Final = 0.7
+MOST_GRANTED: Final = 0.5
+"""Words share granted to a passage in another language than the prompt's, which could not have shown its own: this
+ratio of the best share in the prompt's language, and no more than that."""
 
 PRIOR_PASSAGES: Final = 20
 """Weight, in passages, of the background's statistics beside the vault's own: decides in small vaults."""
@@ -90,7 +92,8 @@ def fuse(words: Scores, meaning: Meaning | None) -> Scores:
     """Add what words and meaning say of each passage.
 
     In the prompt's own language, words that are missing speak against a passage. In another language they could not
-    have been there, so the passage is granted NEUTRAL and judged by its meaning. One that is not embedded yet counts
+    have been there, so the passage is granted nearly what the best one of the prompt's language has, and judged by its
+    meaning. One that is not embedded yet counts
     its words twice, so that a fresh note is not penalised.
 
     Args:
@@ -106,7 +109,9 @@ def fuse(words: Scores, meaning: Meaning | None) -> Scores:
     doubled = 2 * LEXICAL_WEIGHT * words
     if meaning is None:
         return doubled
-    granted = np.where(meaning.same_language, words, np.maximum(words, NEUTRAL))
+    best = float(words[meaning.same_language].max(initial=0.0))
+    floor = min(MOST_GRANTED, GRANTED_RATIO * best)
+    granted = np.where(meaning.same_language, words, np.maximum(words, floor))
     both = meaning.score + LEXICAL_WEIGHT * granted
     return np.where(np.isnan(both), doubled, both).astype(np.float32)
 

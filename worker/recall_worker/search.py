@@ -8,6 +8,7 @@ Next:  worker/recall_worker/digest.py
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +23,12 @@ from recall_worker.lexical_query import stop_words_of
 from recall_worker.records import Hit
 
 
-CERTAIN: Final = 6.5
-"""Relevance from which a passage has something to do with a prompt (docs/decisions/0009-floor.md)."""
+CERTAIN: Final = 1.5
+"""Relevance that a passage must have beyond what chance gives the best of so many unrelated passages
+(docs/decisions/0009-floor.md)."""
+
+FEW: Final = 4
+"""A vault of fewer passages is held to the bar of this many."""
 
 WORDS_RELEVANCE: Final = 6.0
 """Standard deviations of surprise that a words share of 1 stands for."""
@@ -121,13 +126,17 @@ def close_enough(evidence: Evidence) -> NDArray[np.bool_]:
     """The floor: which passages have anything to do with the prompt, shape (n_rows,).
 
     Both measures mean the same in any vault: the share of the prompt's words that a passage holds, and how far its
-    cosine lies above that of unrelated sentences.
+    cosine lies above that of unrelated sentences. The largest of n unrelated ones grows with n, and so does the bar.
+
+    Source: the expected maximum of n standard normal variables is below sqrt(2 ln n); Cramér, Mathematical Methods of
+    Statistics, 1946, section 28.6.
     """
     by_words = evidence.words >= WORDS_ALONE
     if evidence.meaning is None:
         return by_words
     relevance = evidence.meaning.surprise + WORDS_RELEVANCE * evidence.words
-    return np.where(np.isnan(relevance), by_words, relevance >= CERTAIN)
+    count = max(int(np.count_nonzero(~np.isnan(relevance))), FEW)
+    return np.where(np.isnan(relevance), by_words, relevance >= CERTAIN + math.sqrt(2 * math.log(count)))
 
 
 def read_hits(view: View, ledger: Ledger, scores: Scores, rows: list[int]) -> list[Hit]:
