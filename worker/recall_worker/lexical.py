@@ -86,6 +86,11 @@ class LexicalIndex:
         """Position in the ledger's change log that the index holds."""
         return self._store.seq
 
+    @property
+    def cached_bytes(self) -> int:
+        """Memory held by decoded postings and impacts."""
+        return self._store.decoded.nbytes + self._view.cached_bytes
+
     def __len__(self) -> int:
         """Passages that can be found."""
         return self._view.documents[WORDS]

@@ -31,7 +31,7 @@ class QueryTerm:
         field: "words" or "grams".
         weight: What its impact is multiplied by, ratio.
         idf: Informativeness in this index; the largest possible for a term that is not in it.
-        documents: Passages that have it; may count passages deleted since the last merge.
+        documents: Live passages that have it.
     """
 
     term: str
@@ -100,16 +100,24 @@ def _short_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _most_informative(weights: Mapping[str, float], field: str, view: View, *, limit: int) -> list[QueryTerm]:
-    """The terms whose hits would add most; grams only if the index has them: the words tell what it lacks."""
-    ranked = []
+    """The terms whose hits would add most; grams only if the index has them: the words tell what it lacks.
+
+    The cut goes by the segments' own counts, which still include what was deleted since the last merge:
+    reading them costs no posting list. Those that pass it are weighed by live passages.
+    """
+    rough = []
     for term, weight in weights.items():
+        idf, documents = view.rough_idf(field, term)
+        if documents or field == WORDS:
+            rough.append((-weight * idf, term, weight))
+    exact = []
+    for _, term, weight in sorted(rough)[:limit]:
         idf, documents = view.idf(field, term)
         if documents or field == WORDS:
-            ranked.append((-weight * idf, term, weight, idf, documents))
-    ranked.sort()
+            exact.append((-weight * idf, term, weight, idf, documents))
     return [
         QueryTerm(term=term, field=field, weight=weight, idf=idf, documents=documents)
-        for _, term, weight, idf, documents in ranked[:limit]
+        for _, term, weight, idf, documents in sorted(exact)
     ]
 
 

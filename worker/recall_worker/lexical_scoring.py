@@ -198,6 +198,11 @@ class View:
         self._aligned: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
 
     @property
+    def cached_bytes(self) -> int:
+        """Memory held by impacts."""
+        return self._impacts.nbytes
+
+    @property
     def segments(self) -> int:
         """How many segments there are."""
         return len(self._segments)
@@ -230,12 +235,19 @@ class View:
         return rows
 
     def idf(self, field: str, term: str) -> tuple[float, int]:
-        """Weight of a term by the index's own counts, deleted documents included; and that count."""
+        """Weight of a term and how many live documents have it; makes its impact, which scoring needs."""
+        impact = self.impact(field, term) if self.rough_idf(field, term)[1] else None
+        if impact is not None:
+            return impact.idf, impact.documents
+        return (self.bm25.idf(self.documents[field], 0) if self.documents[field] else 0.0), 0
+
+    def rough_idf(self, field: str, term: str) -> tuple[float, int]:
+        """The same by the segments' own counts, which include deleted documents; reads no posting list."""
         known = self._idfs.get((field, term))
         if known is None:
             found = sum(segment.frequency(field, term) for segment in self._segments)
             count = min(found, self.documents[field])
-            known = self.bm25.idf(self.documents[field], count), count
+            known = (self.bm25.idf(self.documents[field], count) if self.documents[field] else 0.0), count
             if len(self._idfs) >= _KNOWN_IDFS:
                 self._idfs.clear()
             self._idfs[field, term] = known

@@ -79,7 +79,7 @@ class Store:
             LexicalIndexError: It is damaged, or was made by another analyzer or schema.
         """
         self.folder = folder
-        self._decoded = decoded
+        self.decoded = decoded
         self._segments: dict[str, Segment] = {}
         self._synced: set[str] = set()
         try:
@@ -111,7 +111,7 @@ class Store:
             for whoosh_segment in toc.segments:
                 name = whoosh_segment.segment_id()
                 segment = known.get(name) or Segment(
-                    SegmentReader(self._index.storage, SCHEMA, whoosh_segment), self._decoded
+                    SegmentReader(self._index.storage, SCHEMA, whoosh_segment), self.decoded
                 )
                 self._segments[name] = segment
                 deleted = np.fromiter(whoosh_segment.deleted_docs(), np.int64)
