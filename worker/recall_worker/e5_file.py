@@ -109,13 +109,16 @@ class E5File:
         return _dequantise(packed) if packed.dtype == _BLOCK else packed.astype(np.float32)
 
 
-def find_e5_file() -> Path:
+def find_e5_file(package: str = PACKAGE) -> Path:
     """Find the weights of the installed package without importing it.
+
+    Args:
+        package: Name to import it by.
 
     Raises:
         ModelError: The package is not installed, or carries no such file.
     """
-    spec = importlib.util.find_spec(PACKAGE)
+    spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
     for folder in folders:
         path = Path(folder) / FILE_NAME
@@ -221,8 +224,9 @@ def _read_tensors(cursor: _Cursor) -> Iterator[tuple[str, NDArray[Any]]]:
         quantised, elements, offset, size = cursor.take("BIQQ")
         kind = _BLOCK if quantised else _PLAIN
         per_item = _WEIGHTS_PER_BLOCK if quantised else 1
-        if elements % per_item or size != elements // per_item * kind.itemsize:
-            raise ValueError(f"tensor {name!r} has {size:,} bytes for {elements:,} weights")
+        fits = elements % per_item == 0 and size == elements // per_item * kind.itemsize
+        if not fits or offset + size > len(cursor.data):
+            raise ValueError(f"tensor {name!r} has {size:,} bytes at {offset:,} for {elements:,} weights")
         yield name, np.frombuffer(cursor.data, dtype=kind, count=elements // per_item, offset=offset)
 
 

@@ -15,12 +15,12 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from recall_worker.e5_file import FILE_SHA256, find_e5_file, read_e5_file
+from recall_worker.e5_file import FILE_SHA256, E5File, find_e5_file, read_e5_file
 from recall_worker.encoder_convert import Progress, convert
 from recall_worker.errors import ModelError
 
@@ -33,7 +33,14 @@ REVISION: Final = f"int8-1-{FILE_SHA256[:12]}"
 MANIFEST: Final = "manifest.json"
 
 
-def ensure_default_model(models_dir: Path, progress: Progress) -> Path:
+def read_package() -> E5File:
+    """Read the weights of the installed package."""
+    return read_e5_file(find_e5_file())
+
+
+def ensure_default_model(
+    models_dir: Path, progress: Progress, *, read: Callable[[], E5File] = read_package
+) -> Path:
     """Give the converted default model, converting it first if it is missing or damaged.
 
     Two processes may ask at once: one converts, the other waits and takes the result.
@@ -41,6 +48,7 @@ def ensure_default_model(models_dir: Path, progress: Progress) -> Path:
     Args:
         models_dir: Made if missing.
         progress: Told only of a conversion.
+        read: Called only for a conversion.
 
     Returns:
         The model's folder, every file of it checked just now.
@@ -58,7 +66,7 @@ def ensure_default_model(models_dir: Path, progress: Progress) -> Path:
             damage = find_damage(folder)
             if damage is not None:
                 log.info("model convert reason=%r", damage)
-                _convert_into_place(folder, progress)
+                _convert_into_place(folder, read(), progress)
     except OSError as error:
         raise ModelError(
             f"{folder}: wanted 1.1 GB of free space to convert the model, got {error.strerror or error}. "
@@ -86,9 +94,8 @@ def find_damage(folder: Path) -> str | None:
     return None
 
 
-def _convert_into_place(folder: Path, progress: Progress) -> None:
+def _convert_into_place(folder: Path, file: E5File, progress: Progress) -> None:
     """Convert beside the final name and rename: a reader sees the old folder, none, or the whole new one."""
-    file = read_e5_file(find_e5_file())
     prefix = f".{folder.name}."
     for leftover in folder.parent.glob(f"{prefix}*"):  # of a conversion that was killed: we hold the lock
         shutil.rmtree(leftover, ignore_errors=True)
