@@ -8,22 +8,32 @@ Next:  docs/snapshot-format.md, docs/protocol.md
 
 from zlib import crc32
 
+TYPE_CHECKING = False  # `typing` would cost a millisecond
+if TYPE_CHECKING:
+    import _socket
+
 HEADER_BYTES = 64
 MAX_FRAME_BYTES = 262_144
 
-SIMPLE_ESCAPES = (
-    b"\\\\",
-    b'\\"',
-    b"\\n",
-    b"\\t",
-    b"\\r",
-    b"\\b",
-    b"\\f",
-    b"\\/",
-)  # the backslash's own first
+# The backslash's own comes first: after it every backslash left begins another escape.
+SIMPLE_ESCAPES = (b"\\\\", b'\\"', b"\\n", b"\\t", b"\\r", b"\\b", b"\\f", b"\\/")
 FORBIDDEN = bytes(range(32)) + b'"\\'  # raw in a JSON string
 HEX_DIGITS = b"0123456789abcdefABCDEF"
 FOUR_BYTE_LEADS = bytes(range(0xF0, 0xF8))  # each begins a character of two UTF-16 units
+
+
+def read_answer(line: "_socket.socket") -> bytes:
+    """One frame from the worker; nothing if it ends early, is too long or does not begin like one."""
+    data = b""
+    wanted = HEADER_BYTES
+    while len(data) < wanted:
+        part = line.recv(65_536)
+        data += part
+        if len(data) >= HEADER_BYTES:
+            wanted = HEADER_BYTES + little(data[8:12])
+        if not part or wanted > MAX_FRAME_BYTES or data[:5] != b"RCLA\1"[: len(data)]:
+            return b""
+    return data
 
 
 def parse(data: bytes, magic: bytes) -> tuple[int, bytes, int, int, bytes]:
@@ -45,6 +55,7 @@ def units_of(body: bytes) -> int:
     """UTF-16 units of the text that the inside of a JSON string stands for; -1 if it is no such thing.
 
     The last word on what may be printed: no checksum knows a mode 3 offset that falls inside an escape.
+    Escaped surrogates are refused too, for our format escapes no letter and a lone one breaks the request.
     """
     plain = body
     if b"\\" in body:
@@ -52,7 +63,7 @@ def units_of(body: bytes) -> int:
             plain = plain.replace(escape, b" ")
         first, *others = plain.split(b"\\u")
         for other in others:
-            if len(other) < 4 or other[:4].translate(None, HEX_DIGITS):
+            if len(other) < 4 or other[0] in b"dD" or other[:4].translate(None, HEX_DIGITS):
                 return -1
         plain = first + b"".join(b" " + other[4:] for other in others)
     if len(plain.translate(None, FORBIDDEN)) != len(plain):

@@ -12,11 +12,9 @@ from time import time
 
 TYPE_CHECKING = False  # `typing` would cost a millisecond
 if TYPE_CHECKING:
-    import _socket
-
-    from recall_hook.frame import HEADER_BYTES, MAX_FRAME_BYTES, little, parse, units_of
+    from recall_hook.frame import MAX_FRAME_BYTES, parse, read_answer, units_of
 else:
-    from frame import HEADER_BYTES, MAX_FRAME_BYTES, little, parse, units_of  # beside this file, see main.py
+    from frame import MAX_FRAME_BYTES, parse, read_answer, units_of  # beside this file, see main.py
 
 CLIENTS = ("claude-code", "codex", "gemini", "qwen", "droid")  # the place of each is its number on the wire
 EVENTS = {"prompt": 1, "session-start": 2}
@@ -27,7 +25,7 @@ MAX_SCOPE_BYTES = 65_535
 MAX_STDIN_BYTES = 16 * 1024 * 1024
 MAX_UNITS = 9_800  # the client drops everything past 10,000 without a word
 DEFAULT_DEADLINE_MS = 500
-WRITE_GRACE_S = 0.1  # what stdout may still take when the deadline is over
+GRACE_S = 0.1  # what the last write may still take when the deadline is over
 MISSES_ALLOWED = 3
 PAUSE_S = 30  # between two questions to a worker that missed so many deadlines in a row
 
@@ -54,6 +52,7 @@ class Turn:
         digest: What to print: the inside of a JSON string.
         snapshot: The held snapshot's payload, `held` its SHA-256.
         request: What the worker was sent, or would have been; empty until stdin was read whole.
+        looked: True once it looked for the snapshot; `late` if the deadline came before that.
         waiting: True while the worker has the word; `missed` once it kept it past the deadline.
         answered: True once its answer was good.
         unreachable: True if nobody listens on the socket.
@@ -70,7 +69,7 @@ class Turn:
         self.start_command = argv[split + 1 :]
         self.held = NO_SHA256
         self.digest = self.snapshot = self.request = b""
-        self.waiting = self.missed = self.answered = self.unreachable = False
+        self.looked = self.late = self.waiting = self.missed = self.answered = self.unreachable = False
         self.why = "ended early"
 
     def arm(self) -> None:
@@ -83,14 +82,18 @@ class Turn:
 
     def interrupt(self, number: int, _frame: object) -> None:
         """Print what there is and go, wherever the hook was."""
+        if not (
+            self.looked or self.late
+        ):  # starved since the start; the snapshot is a fifth of a millisecond away
+            self.late = True
+            _signal.setitimer(_signal.ITIMER_REAL, GRACE_S)
+            return
         self.missed = self.waiting and number == _signal.SIGALRM
         self.why = "deadline" if number == _signal.SIGALRM else f"signal {number}"
         self.finish()
 
     def run(self) -> None:
         """Read the snapshot, then stdin, then ask."""
-        for number in (0, 1, 2):
-            plug(number)
         if self.client not in CLIENTS or self.event not in EVENTS:
             self.why = f"no such client or event: {self.client} {self.event}"
             return
@@ -98,6 +101,10 @@ class Turn:
         at_home = enter(self.state)  # from here on names are short: a socket's path may not pass 107 bytes
         if at_home and self.event == "prompt":
             self.take_first(snapshot_names(scope))
+        self.looked = True
+        if self.late:
+            self.why = "deadline"
+            return
         stdin = read_stdin()  # of use or not: a client that cannot write may take it for a failure
         if not at_home or not stdin:
             self.why = "stdin empty or too long" if at_home else "no state folder"
@@ -154,9 +161,9 @@ class Turn:
         if kept is None or sha256 != self.held or units > MAX_UNITS or offset > len(self.snapshot):
             self.why = "answer does not fit" if answer else self.why
             return
-        whole = units_of(kept), units_of(payload)
-        if min(whole) < 0 or sum(whole) > MAX_UNITS:
-            self.why = "answer is not the inside of a JSON string"
+        printed = units_of(kept), units_of(payload)
+        if min(printed) < 0 or sum(printed) > MAX_UNITS or units_of(self.snapshot[:offset]) < 0:
+            self.why = "answer is too long, not JSON, or cuts the snapshot inside an escape"
             return
         self.answered, self.why = True, f"answered, mode {mode}"
         if self.event == "prompt":
@@ -168,7 +175,7 @@ class Turn:
             _signal.signal(number, _signal.SIG_IGN)
         left_s = _signal.getitimer(_signal.ITIMER_REAL)[0]
         _signal.signal(_signal.SIGALRM, leave)
-        _signal.setitimer(_signal.ITIMER_REAL, max(left_s, WRITE_GRACE_S))
+        _signal.setitimer(_signal.ITIMER_REAL, max(left_s, GRACE_S))
         try:
             if self.digest:
                 event = b"BeforeAgent" if self.client == "gemini" else b"UserPromptSubmit"
@@ -186,14 +193,6 @@ class Turn:
 def leave(*_signal_and_frame: object) -> None:
     """End the process at once, without Python's own tidying up."""
     posix._exit(0)
-
-
-def plug(number: int) -> None:
-    """Put /dev/null where the client closed a standard descriptor: no file of ours may get its number."""
-    try:
-        posix.fstat(number)
-    except OSError:
-        posix.open("/dev/null", posix.O_RDWR)
 
 
 def enter(folder: str) -> bool:
@@ -270,20 +269,6 @@ def read_stdin() -> bytes:
             parts.clear()
         else:
             parts.append(part)
-
-
-def read_answer(line: "_socket.socket") -> bytes:
-    """One frame from the worker; nothing if it ends early, is too long or does not begin like one."""
-    data = b""
-    wanted = HEADER_BYTES
-    while len(data) < wanted:
-        part = line.recv(65_536)
-        data += part
-        if len(data) >= HEADER_BYTES:
-            wanted = HEADER_BYTES + little(data[8:12])
-        if not part or wanted > MAX_FRAME_BYTES or data[:5] != b"RCLA\1"[: len(data)]:
-            return b""
-    return data
 
 
 def write_all(data: bytes) -> None:
