@@ -60,9 +60,9 @@ _BLOCKS: Final = (
 _STARTS: Final = np.array([start for start, _ in _BLOCKS], dtype=np.uint32)
 _SCRIPTS: Final = np.array([script for _, script in _BLOCKS], dtype=np.int64)
 
-# How much a letter says beside a Latin one: a Chinese note full of English names is still Chinese.
-_WEIGHTS: Final = np.array([0, 1, *[1.2] * (len(Script) - 2)])
-_WEIGHTS[[Script.HAN, Script.KANA, Script.HANGUL]] = (3.0, 2.5, 2.5)
+# How much a letter says beside a Latin one: a Thai note full of English names and commands is still Thai.
+_WEIGHTS: Final = np.array([0.0, 1.0, *[3.0] * (len(Script) - 2)])
+_WEIGHTS[[Script.HAN, Script.KANA, Script.HANGUL]] = 4.0
 
 _KANA_RATIO: Final = 1 / 12
 """Han with at least this much kana beside it is Japanese."""
