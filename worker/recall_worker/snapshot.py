@@ -13,6 +13,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -22,30 +23,22 @@ from rapidfuzz import fuzz
 from recall_worker.config import Budget
 from recall_worker.records import Record, RecordId, RecordType
 from recall_worker.text import close_fence, cut, neutralise, one_line, units
-from recall_worker.window import (
-    KEPT_WHEN_NARROW,
-    RECENT_HEADING,
-    RecentRoom,
-    age,
-    narrow,
-    recent_candidates,
-    recent_room,
-)
+from recall_worker.window import RECENT_HEADING, RecentRoom, age, narrow, recent_candidates, recent_room
 
 FIRST_LINE: Final = "Recall: notes the user keeps, for context."
 PROFILE_HEADING: Final = "## About the user"
 RULES_HEADING: Final = "## Rules the user never wants broken"
 LEFT_OUT_LINE: Final = "+{} more prohibitions did not fit: run `recall status`"
 
-SAME_PERCENT: Final = 95.0
-"""rapidfuzz percent from which two records say the same."""
-
+SAME_PERCENT: Final = 95.0  # rapidfuzz percent from which two records say the same
 _COMPARED: Final = 1_000  # characters of a record; a longer look would cost more than it tells
+_REMEMBERED: Final = 1_024  # results for records, since most of them are the same at each publication
 _TELLING: Final = 24  # characters; two titles may well have a shorter text in common
 _TITLE_UNITS: Final = 80
 _MIN_PROFILE_UNITS: Final = 40  # less says nothing
 _DATE_UNITS: Final = units("- (2026-11-02) ")
 _MIN_LINE_UNITS: Final = _DATE_UNITS + 9  # the date and a word
+_cut: Final = lru_cache(_REMEMBERED)(cut)
 _HEADING_LINE: Final = regex.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*(?:\n|$)")
 _SOUND: Final = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 _LETTER: Final = regex.compile(r"\p{L}")
@@ -122,7 +115,7 @@ def render(records: Sequence[Record], window: Sequence[RecordId], budget: Budget
     plan = _share_out(lengths, budget, has_profile=bool(profile), has_recent=bool(recent))
 
     left_out = tuple(rule.record_id for rule in rules[: plan.first_rule])
-    rules = [replace(r, text=cut(r.text, plan.rule_units - _DATE_UNITS)) for r in rules[plan.first_rule :]]
+    rules = [replace(r, text=_cut(r.text, plan.rule_units - _DATE_UNITS)) for r in rules[plan.first_rule :]]
     profile_text, about = _profile(profile, plan.profile_units)
     above = [by_id[shown.record_id] for shown in (*about, *rules)]
     fresh = [record for record in recent if not any(_repeats(record, other) for other in above)]
@@ -141,9 +134,6 @@ def render(records: Sequence[Record], window: Sequence[RecordId], budget: Budget
     return Snapshot(
         text=text, units=units(text), shown=(*about, *rules, *latest), left_out=left_out, notes=plan.notes
     )
-
-
-# --- the budget ----------------------------------------------------------------------------------
 
 
 def _share_out(rules: list[int], budget: Budget, *, has_profile: bool, has_recent: bool) -> _Plan:
@@ -200,9 +190,6 @@ def _slot(heading: str, lines: Sequence[int]) -> int:
     return 2 + units(heading) + sum(length + 1 for length in lines) if lines else 0
 
 
-# --- the slots -----------------------------------------------------------------------------------
-
-
 def _profile(records: Sequence[Record], limit: int) -> tuple[str, tuple[Shown, ...]]:
     """Slot 1: the profile's paragraphs as one text, cut as a whole."""
     if limit < _MIN_PROFILE_UNITS:
@@ -221,8 +208,8 @@ def _profile(records: Sequence[Record], limit: int) -> tuple[str, tuple[Shown, .
 
 def _latest(records: list[Record], window: Sequence[RecordId], room: RecentRoom, *, most: int) -> list[Shown]:
     """Slot 3: each line gets its share and what earlier ones left of theirs, so later ones never move it."""
-    skipped = set(window[: min(room.skipped, max(0, len(window) - KEPT_WHEN_NARROW))])
-    rows = [record for record in records if record.id not in skipped][-room.places :]
+    standing = room.standing(window)
+    rows = [record for record in records if record.id in standing]
     share, left, shown = room.units // room.places, room.units, list[Shown]()
     for places_after, record in zip(range(room.places - 1, -1, -1), rows, strict=False):
         limit = min(most, left - share * places_after - 1)
@@ -233,14 +220,13 @@ def _latest(records: list[Record], window: Sequence[RecordId], room: RecentRoom,
     return shown
 
 
+@lru_cache(_REMEMBERED)
 def _show(record: Record, *, slot: int, limit: int) -> Shown:
     """One line of at most `limit` units, its bullet and date included."""
     return Shown(record_id=record.id, slot=slot, text=cut(_said(record), limit - _DATE_UNITS))
 
 
-# --- what a record says --------------------------------------------------------------------------
-
-
+@lru_cache(_REMEMBERED)
 def _said(record: Record) -> str:
     """Title and text on one line, without a title that says nothing or that the text begins with."""
     title, body = one_line(neutralise(record.title)), one_line(neutralise(_body(record)))
@@ -277,6 +263,7 @@ def _key(record: Record) -> str:
     return _sound(title) + _text_key(record)
 
 
+@lru_cache(_REMEMBERED)
 def _text_key(record: Record) -> str:
     """The text alone as it is compared."""
     body = _body(record)[: 2 * _COMPARED]

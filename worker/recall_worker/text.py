@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,14 +19,7 @@ MARK: Final = "…"
 
 
 def units(text: str) -> int:
-    """Length in UTF-16 code units, the client's own measure.
-
-    Args:
-        text: Any text; a lone surrogate counts as one.
-
-    Returns:
-        Code units: one per character of the Basic Multilingual Plane, two per emoji.
-    """
+    """Length in UTF-16 code units, the client's own measure: two for an emoji, one for a lone surrogate."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -44,11 +36,8 @@ def one_line(text: str) -> str:
 def escape_json(text: str) -> bytes:
     """Body of a JSON string without its quotes; two bodies one after the other are a valid body.
 
-    Args:
-        text: Any text. A lone surrogate, which no UTF-8 can hold, becomes U+FFFD (also one unit).
-
-    Returns:
-        UTF-8 bytes; U+2028 and U+2029 are escaped because older JavaScript takes them for newlines.
+    A lone surrogate, which no UTF-8 can hold, becomes U+FFFD (also one unit); U+2028 and U+2029 are escaped
+    because older JavaScript takes them for newlines.
 
     Source: RFC 8259, section 7.
     """
@@ -56,8 +45,6 @@ def escape_json(text: str) -> bytes:
     body = json.dumps(paired, ensure_ascii=False)[1:-1]
     return body.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").encode()
 
-
-# --- cut -----------------------------------------------------------------------------------------
 
 # What must not be torn: an HTML tag, an Obsidian link, a run of backticks, a Thai or Lao vowel written
 # before its consonant, and else a grapheme cluster. None of them may end in front of a combining mark.
@@ -124,7 +111,9 @@ def cut(text: str, limit: int) -> str:
     sentence_ends = {match.end() for match in _SENTENCE_END.finditer(text, 0, last + 64)}
     best, best_place = MARK, None
     for end in reversed(ends):
-        code = _code_at(codes, end)
+        while codes and codes[-1].start >= end:
+            codes.pop()
+        code = codes[-1] if codes and end < codes[-1].stop else None
         place = _place(text, end, in_code=code is not None, sentence_ends=sentence_ends)
         if best_place is not None and place >= best_place:
             continue
@@ -215,14 +204,6 @@ def _fence(text: str, start: int, inside: int, mark: str) -> _Code:
     return _Code(start=start, inside=inside, closing=outer, stop=stop, closer=f"\n{mark}\n")
 
 
-def _code_at(codes: list[_Code], end: int) -> _Code | None:
-    """The span or fence that a cut at an offset would tear."""
-    index = bisect_left(codes, end, key=lambda code: code.start) - 1
-    return codes[index] if index >= 0 and end < codes[index].stop else None
-
-
-# --- neutralise ----------------------------------------------------------------------------------
-
 _ANSI: Final = regex.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]?"  # colours and cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])(?:[^\x07\x1b\x9c\n]*+(?:\x07|\x1b\\|\x9c))?"  # titles, links
@@ -278,11 +259,7 @@ def neutralise(text: str) -> str:
       `vector<my_type>`, `a < b` and `<stdio.h>` stay as they are.
     - A heading of level 1 or 2 becomes level 3, below the digest's own.
 
-    Args:
-        text: Any text.
-
-    Returns:
-        NFC text; applying this again changes nothing.
+    The result is NFC, and applying this again changes nothing.
     """
     text = _BREAKS.sub("\n", _ANSI.sub("", text))
     text = _INVISIBLE.sub(lambda match: match["keep"] or "", _CONTROLS.sub("", text))

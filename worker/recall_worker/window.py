@@ -47,6 +47,10 @@ class RecentRoom:
         """UTF-16 units of the whole slot when it is full: separator, heading, lines."""
         return self.units + _HEAD_UNITS
 
+    def standing(self, window: Sequence[RecordId]) -> Sequence[RecordId]:
+        """The part of a window that is shown; of a short one, the newest three whatever is skipped."""
+        return window[min(self.skipped, max(0, len(window) - KEPT_WHEN_NARROW)) :][-self.places :]
+
 
 _HEAD_UNITS: Final = units("\n\n" + RECENT_HEADING)
 
