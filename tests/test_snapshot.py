@@ -167,13 +167,14 @@ def test_bytes_are_the_same_in_any_environment(environment: dict[str, str], tmp_
     assert run.stdout + b"\n" == GOLDEN.read_bytes()
 
 
+@settings(deadline=None)
 @given(vaults(), st.randoms(use_true_random=False))
 def test_bytes_ignore_input_order(records: list[Record], rnd) -> None:  # type: ignore[no-untyped-def]
     """Shuffling the records changes nothing, not even what is reported."""
     assert rendered(rnd.sample(records, len(records))) == rendered(records)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(vaults(), budgets)
 def test_limits_hold_for_any_records(records: list[Record], budget: Budget) -> None:
     """Units are right and never past the room; slots 1 and 3 alone never pass the target."""
@@ -184,6 +185,7 @@ def test_limits_hold_for_any_records(records: list[Record], budget: Budget) -> N
     assert not calm.left_out
 
 
+@settings(deadline=None)
 @given(vaults())
 def test_text_is_tidy_and_shown_truly(records: list[Record]) -> None:
     """NFC, no outer white space, no record twice, and every text that counts as shown stands there."""

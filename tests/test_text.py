@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 import regex
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_worker.text import MARK, cut, escape_json, neutralise, one_line, tidy, units
@@ -80,6 +80,7 @@ def backtick_runs_pair(text: str) -> bool:
     return True
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(), max_size=50))
 def test_units_counts_utf16(text: str) -> None:
     """An emoji counts twice, everything else once, lone surrogates too."""
@@ -96,6 +97,7 @@ def test_one_line_joins_everything() -> None:
     assert one_line("\ta\n\n b\u3000c\u00a0 d ") == "a b c d"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(), max_size=50), st.text(st.characters(), max_size=50))
 def test_escaped_bodies_concatenate(left: str, right: str) -> None:
     """Two escaped bodies set between quotes are one valid JSON string of the same length in units."""
@@ -111,6 +113,7 @@ def test_escape_json_keeps_what_it_can() -> None:
     assert escape_json("\ud83d\ude00 \ud83d").decode() == "😀 \ufffd"
 
 
+@settings(deadline=None)
 @given(texts, st.integers(0, 90))
 def test_cut_is_short_marked_and_stable(text: str, limit: int) -> None:
     """A cut text fits, says that it was cut, and is not cut again."""
@@ -120,6 +123,7 @@ def test_cut_is_short_marked_and_stable(text: str, limit: int) -> None:
     assert shortened == text or limit == 0 or shortened.endswith(MARK)
 
 
+@settings(deadline=None)
 @given(texts, st.integers(1, 90))
 def test_cut_keeps_a_prefix_of_whole_clusters(text: str, limit: int) -> None:
     """What is kept is the head of the text and ends where one of its grapheme clusters ends."""
@@ -137,6 +141,7 @@ def test_cut_keeps_a_prefix_of_whole_clusters(text: str, limit: int) -> None:
     assert regex.sub(r"[\s`~…]", "", shortened[len(kept) :]) == ""
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["word ", "`a b` ", "``x ` y`` ", "日本。", "`long code span here` ", "ก ข "])),
     st.integers(1, 60),
@@ -255,6 +260,7 @@ def test_invisible_and_imitating_text(text: str, expected: str) -> None:
     assert neutralise(text) == expected
 
 
+@settings(deadline=None)
 @given(texts)
 def test_neutralise_leaves_nothing_dangerous(text: str) -> None:
     """Whatever goes in, no control, bidirectional mark, system tag or heading of ours comes out."""
@@ -264,6 +270,7 @@ def test_neutralise_leaves_nothing_dangerous(text: str) -> None:
     assert not regex.search(r"(?i)<\s*/?\s*system-reminder|^#{1,2}\s", safe, regex.MULTILINE)
 
 
+@settings(deadline=None)
 @given(texts, st.integers(1, 90))
 def test_cutting_disarmed_text_keeps_it_disarmed(text: str, limit: int) -> None:
     """One line of disarmed text, cut anywhere, needs no second disarming."""

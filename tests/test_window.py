@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_worker.config import Budget
@@ -157,6 +157,7 @@ def test_small_slot_has_fewer_places(limit: int) -> None:
     assert narrow(room).places >= 1
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=60),
     st.integers(1, 8),
