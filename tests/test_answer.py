@@ -8,17 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from toy_encoder import ToyEncoder
-from vaults import config_of, rescan, write_note
 
 from recall_worker.answer import Answerer
 from recall_worker.config import Config
-from recall_worker.frames import NO_SHA256, AnswerFrame, Client, Event, Mode, Request, unpack_answer, unpack_snapshot
+from recall_worker.frames import (
+    NO_SHA256,
+    AnswerFrame,
+    Client,
+    Event,
+    Mode,
+    Request,
+    unpack_answer,
+    unpack_snapshot,
+)
 from recall_worker.hybrid import HybridIndex
 from recall_worker.ledger import Ledger
 from recall_worker.projects import Projects
 from recall_worker.publish import snapshot_name
 from recall_worker.refresh import Publisher
+from toy_encoder import ToyEncoder
+from vaults import config_of, rescan, write_note
 
 
 @dataclass
@@ -44,7 +53,13 @@ class Desk:
         return unpack_snapshot(file.read_bytes()).sha256
 
     def ask(
-        self, prompt: str, *, sha256: bytes = NO_SHA256, scope: Path = Path("/"), event: Event = Event.PROMPT, **fields: str
+        self,
+        prompt: str,
+        *,
+        sha256: bytes = NO_SHA256,
+        scope: Path = Path("/"),
+        event: Event = Event.PROMPT,
+        **fields: str,
     ) -> AnswerFrame:
         """Send one request."""
         body = json.dumps({"prompt": prompt, "session_id": "s", **fields}).encode()
@@ -66,11 +81,18 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     """A vault with something in every slot and one project."""
     config = config_of(tmp_path)
     write_note(config.vault, "profile/me.md", "Lives in Chiang Mai.", date="2026-01-01")
-    write_note(config.vault, "lessons/dump.md", "Never migrate without a dump.", priority="high", date="2026-01-02")
+    write_note(
+        config.vault, "lessons/dump.md", "Never migrate without a dump.", priority="high", date="2026-01-02"
+    )
     write_note(config.vault, "lessons/retry.md", "Retry flaky tests once.", date="2026-01-03")
     write_note(config.vault, "knowledge/vpn.md", "The office VPN drops idle sessions.", date="2025-01-01")
-    write_note(config.vault, "knowledge/tax.md", "Invoices live in ledger_v2.", project="billing", date="2025-01-02")
-    with Ledger.open(config.state_dir / "ledger.sqlite3") as ledger, HybridIndex(config.state_dir / "g", ledger) as index:
+    write_note(
+        config.vault, "knowledge/tax.md", "Invoices live in ledger_v2.", project="billing", date="2025-01-02"
+    )
+    with (
+        Ledger.open(config.state_dir / "ledger.sqlite3") as ledger,
+        HybridIndex(config.state_dir / "g", ledger) as index,
+    ):
         projects = Projects(config.projects, ledger)
         publisher = Publisher(config, ledger, projects)
         new_scopes: list[None] = []
@@ -79,7 +101,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
             ledger,
             projects,
             view=lambda: index.view,
-            published=lambda: publisher.snapshots,
+            published=lambda: publisher.published,
             encoder=ToyEncoder(),
             on_new_scope=lambda: new_scopes.append(None),
         )
@@ -98,18 +120,24 @@ def test_a_known_snapshot_gets_slot_4_beside_it(desk: Desk) -> None:
     answer = desk.ask("why does the vpn drop?", sha256=desk.sha256())
     assert answer.mode is Mode.SNAPSHOT_AND_PAYLOAD
     assert "office VPN" in text_of(answer)
-    assert answer.units == desk.publisher.snapshots[""].units + len(text_of(answer))
+    assert answer.units == desk.publisher.published[""].snapshot.units + len(text_of(answer))
     assert answer.snapshot_sha256 == desk.sha256()
 
 
-def test_an_older_snapshot_is_still_known(desk: Desk) -> None:
-    """A hook that read the file just before it changed is answered against what it holds."""
+def test_an_older_snapshot_is_replaced_by_the_one_of_now(desk: Desk) -> None:
+    """A hook that read the file just before it changed gets what stands there now, once."""
     held = desk.sha256()
-    write_note(desk.config.vault, "lessons/vpn.md", "Keep the office VPN alive with a ping.", date="2026-02-01")
+    write_note(
+        desk.config.vault, "lessons/vpn.md", "Keep the office VPN alive with a ping.", date="2026-02-01"
+    )
     desk.refresh()
     assert desk.sha256() != held
-    assert "Keep the office VPN" in text_of(desk.ask("office vpn drops idle sessions", sha256=held))
-    assert "Keep the office VPN" not in text_of(desk.ask("office vpn drops idle sessions", sha256=desk.sha256()))
+    answer = desk.ask("office vpn drops idle sessions", sha256=held)
+    assert answer.mode is Mode.PAYLOAD
+    assert text_of(answer).count("Keep the office VPN") == 1
+    assert "Keep the office VPN" not in text_of(
+        desk.ask("office vpn drops idle sessions", sha256=desk.sha256())
+    )
 
 
 def test_an_unknown_snapshot_gets_nothing_beside_it(desk: Desk) -> None:
@@ -129,7 +157,9 @@ def test_a_hook_without_a_snapshot_gets_all_four_slots(desk: Desk) -> None:
 
 def test_the_first_prompt_in_a_project_already_has_it(desk: Desk, tmp_path: Path) -> None:
     """The hook matched the common snapshot; the worker sends the project's, and the directory is known from then on."""
-    write_note(desk.config.vault, "lessons/tax.md", "Tax is rounded per line.", project="billing", date="2026-01-04")
+    write_note(
+        desk.config.vault, "lessons/tax.md", "Tax is rounded per line.", project="billing", date="2026-01-04"
+    )
     desk.refresh()
     inside = tmp_path / "billing"
     (inside / ".git").mkdir(parents=True)
@@ -168,7 +198,9 @@ def test_broken_stdin_keeps_the_snapshot(desk: Desk, body: bytes) -> None:
 
 def test_session_start_prints_nothing(desk: Desk) -> None:
     """It only tells that a session lives."""
-    assert desk.ask("", sha256=desk.sha256(), event=Event.SESSION_START, source="startup").mode is Mode.NOTHING
+    assert (
+        desk.ask("", sha256=desk.sha256(), event=Event.SESSION_START, source="startup").mode is Mode.NOTHING
+    )
 
 
 def test_yes_do_it_is_searched_by_what_it_answers(desk: Desk) -> None:
@@ -187,8 +219,8 @@ def test_records_without_vectors_are_found_by_their_words(desk: Desk) -> None:
 
 def test_a_forgotten_scope_leaves_its_last_answer_alone(desk: Desk) -> None:
     """A project whose last record went is no project any more."""
-    assert set(desk.publisher.snapshots) == {"", "billing"}
+    assert set(desk.publisher.published) == {"", "billing"}
     (desk.config.vault / "knowledge/tax.md").unlink()
     desk.refresh()
-    assert set(desk.publisher.snapshots) == {""}
+    assert set(desk.publisher.published) == {""}
     assert not (desk.config.state_dir / "snapshots" / snapshot_name("billing")).exists()

@@ -51,9 +51,15 @@ def test_each_key_follows_the_same_order(tmp_path: Path, key: str) -> None:
     assert plain == default
     from_file = value_at(load_config(environ={}, config_file=file), key)
     assert from_file != default
-    assert value_at(load_config(environ={variable_of(key): sample}, config_file=_empty(tmp_path)), key) == from_file
+    assert (
+        value_at(load_config(environ={variable_of(key): sample}, config_file=_empty(tmp_path)), key)
+        == from_file
+    )
     text = str(default).lower() if isinstance(default, bool) else str(default)
-    assert value_at(load_config(flags={key: text}, environ={variable_of(key): sample}, config_file=file), key) == default
+    assert (
+        value_at(load_config(flags={key: text}, environ={variable_of(key): sample}, config_file=file), key)
+        == default
+    )
 
 
 def _empty(folder: Path) -> Path:
@@ -109,11 +115,18 @@ def test_arguments_give_the_same_config_anywhere(tmp_path: Path) -> None:
     file = tmp_path / "recall.toml"
     file.write_text("deadline_ms = 300\n")
     made = load_config(
-        environ={"RECALL_MODEL": "none", "RECALL_STATE_DIR": str(tmp_path / "s")}, config_file=file, flags={"vault": "/v"}
+        environ={"RECALL_MODEL": "none", "RECALL_STATE_DIR": str(tmp_path / "s")},
+        config_file=file,
+        flags={"vault": "/v"},
     )
     arguments = iter(made.as_arguments())
     pairs = list(zip(arguments, arguments, strict=True))
     flags = {"state_dir": dict(pairs)["--state"], "vault": dict(pairs)["--vault"]}
     flags |= dict(value.split("=", 1) for option, value in pairs if option == "--set")
     again = load_config(environ={}, config_file=Path(dict(pairs)["--config"]), flags=flags)
-    assert (again.model, again.deadline_ms, again.vault, again.state_dir) == ("none", 300, Path("/v"), tmp_path / "s")
+    assert (again.model, again.deadline_ms, again.vault, again.state_dir) == (
+        "none",
+        300,
+        Path("/v"),
+        tmp_path / "s",
+    )

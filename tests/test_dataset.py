@@ -9,7 +9,10 @@ import pytest
 from recall_worker.dataset import read_dataset
 from recall_worker.errors import DatasetError
 
-CORPUS = '{"_id": "a", "title": "T", "text": "one"}\n{"_id": "b", "title": "T", "text": "two"}\n{"_id": "c", "text": "three"}\n'
+CORPUS = """{"_id": "a", "title": "T", "text": "one"}
+{"_id": "b", "title": "T", "text": "two"}
+{"_id": "c", "text": "three"}
+"""
 QUERIES = '{"_id": "q", "text": "what?", "lang": "en"}\n{"_id": "unjudged", "text": "eh"}\n'
 QRELS = "query-id\tcorpus-id\tscore\nq\tb\t1\nq\ta\t0\n"
 
@@ -25,7 +28,9 @@ def write(folder: Path, *, corpus: str = CORPUS, queries: str = QUERIES, qrels: 
 def test_a_folder_is_read(tmp_path: Path) -> None:
     """Fields are kept, unjudged questions and grades of zero left out, one title makes one note."""
     dataset = read_dataset(write(tmp_path))
-    assert [(item.id, item.gold, item.fields) for item in dataset.questions] == [("q", {"b": 1}, {"lang": "en"})]
+    assert [(item.id, item.gold, item.fields) for item in dataset.questions] == [
+        ("q", {"b": 1}, {"lang": "en"})
+    ]
     assert [[document.id for document in note] for note in dataset.notes()] == [["a", "b"], ["c"]]
 
 

@@ -45,7 +45,10 @@ def verdicts(hits: list[Hit], earlier: list[ShownRecord], room: int = 1_500) -> 
     return [fate.verdict for fate in composed.fates]
 
 
-@pytest.mark.parametrize("text", [LONG_TH, LONG_EN, "本番で KEYS を打たない。必ず SCAN と COUNT を使い、消すときは UNLINK にする。"])
+@pytest.mark.parametrize(
+    "text",
+    [LONG_TH, LONG_EN, "本番で KEYS を打たない。必ず SCAN と COUNT を使い、消すときは UNLINK にする。"],
+)
 def test_what_an_earlier_slot_shows_is_left_out(text: str) -> None:
     """In any script: whole, in another case, or cut in the middle of it."""
     assert verdicts([hit(text)], [shown(text)]) == ["repeats an earlier slot"]
@@ -59,7 +62,7 @@ def test_another_passage_of_a_shown_record_is_still_news() -> None:
 
 
 def test_a_short_earlier_line_does_not_hide_a_long_passage() -> None:
-    """"Use tabs" standing above does not hide a passage that begins with it and goes on."""
+    """ "Use tabs" standing above does not hide a passage that begins with it and goes on."""
     assert verdicts([hit("Use tabs. " + LONG_EN)], [shown("Use tabs.")]) == ["shown"]
 
 
@@ -109,7 +112,8 @@ def test_the_room_is_never_passed(texts: list[str], room: int, first: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "room"), [(0, 1_500), (4_000, 1_500), (4_700, 1_300), (5_000, 1_000), (7_000, 1_000), (9_500, 300), (9_800, 0)]
+    ("snapshot", "room"),
+    [(0, 1_500), (4_000, 1_500), (4_700, 1_300), (5_000, 1_000), (7_000, 1_000), (9_500, 300), (9_800, 0)],
 )
 def test_room_is_what_the_target_leaves(snapshot: int, room: int) -> None:
     """At least the reserve, at most the slot's limit, never past the hard stop."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_encoder import ToyEncoder
-from vaults import config_of, rescan, write_note
 
 from recall_worker.config import Config
 from recall_worker.errors import VaultError
@@ -19,6 +17,8 @@ from recall_worker.ledger import Ledger
 from recall_worker.rebuild import embed_all, rebuild, remove_other_generations, serving_generation
 from recall_worker.records import RecordId
 from recall_worker.search import search
+from toy_encoder import ToyEncoder
+from vaults import config_of, rescan, write_note
 
 TOY = ToyEncoder()
 
@@ -28,7 +28,12 @@ def config(tmp_path: Path) -> Config:
     """A vault of a dozen notes."""
     made = config_of(tmp_path)
     for number in range(12):
-        write_note(made.vault, f"knowledge/n{number}.md", f"Note number{number} about topic{number}.", date="2026-01-01")
+        write_note(
+            made.vault,
+            f"knowledge/n{number}.md",
+            f"Note number{number} about topic{number}.",
+            date="2026-01-01",
+        )
     return made
 
 
@@ -66,7 +71,7 @@ def check_rows(index: HybridIndex, ledger: Ledger) -> None:
 
 
 def test_edits_and_deletions_keep_rows_and_vectors_together(config: Config, ledger: Ledger) -> None:
-    """After every change each row still holds its own passage, dead ones are never found, compaction changes nothing."""
+    """After every change each row holds its own passage, dead ones are not found, compaction changes nothing."""
     with HybridIndex(config.state_dir / "g", ledger) as index:
         index.follow()
         attach(index, config)
@@ -144,7 +149,9 @@ def test_a_rebuild_swaps_generations_and_keeps_what_is_known(config: Config, led
     """New folder, same answers, windows untouched, nothing encoded again; an edit made meanwhile is in."""
     first = rebuild(config, ledger, encoder=TOY, progress=lambda *_: None)
     ledger.set_window("", (RecordId("knowledge/n1.md"),))
-    first_seen = {record.path: record.first_seen for record in ledger.records([RecordId("knowledge/n1.md")]).values()}
+    first_seen = {
+        record.path: record.first_seen for record in ledger.records([RecordId("knowledge/n1.md")]).values()
+    }
     stages: list[str] = []
 
     def tell(stage: str, done: int, total: int) -> None:
@@ -159,7 +166,9 @@ def test_a_rebuild_swaps_generations_and_keeps_what_is_known(config: Config, led
     assert not first.folder.exists()
     assert found(second, ledger, "quicksilver") == ["knowledge/late.md"]
     assert "embed" not in stages
-    assert {r.path: r.first_seen for r in ledger.records([RecordId("knowledge/n1.md")]).values()} == first_seen
+    assert {
+        r.path: r.first_seen for r in ledger.records([RecordId("knowledge/n1.md")]).values()
+    } == first_seen
     assert ledger.window("") == ("knowledge/n1.md",)
     second.close()
 
@@ -172,4 +181,4 @@ def test_a_failed_rebuild_leaves_the_old_generation(config: Config, ledger: Ledg
     with pytest.raises(VaultError):
         rebuild(config, ledger, encoder=None, progress=lambda *_: None)
     assert serving_generation(config.state_dir) == serving
-    assert [folder for folder in (config.state_dir / "generations").iterdir()] == [serving]
+    assert list((config.state_dir / "generations").iterdir()) == [serving]

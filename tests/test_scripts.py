@@ -52,4 +52,6 @@ def test_one_letter_agrees_with_unicode(letter: str) -> None:
     found = script_of(letter)
     if found in (Script.OTHER, Script.KANA):
         return
-    assert regex.fullmatch(rf"[\p{{sc={found.name}}}\p{{scx={found.name}}}\p{{Common}}\p{{Inherited}}]", letter), letter
+    assert regex.fullmatch(
+        rf"[\p{{sc={found.name}}}\p{{scx={found.name}}}\p{{Common}}\p{{Inherited}}]", letter
+    ), letter

@@ -51,7 +51,9 @@ class Place:
         path.write_text(f"---\n{head}---\n{text}\n" if front else f"{text}\n", encoding="utf-8")
         return path
 
-    def recall(self, *arguments: str, check: bool = True, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def recall(
+        self, *arguments: str, check: bool = True, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
         """Run the person's tool."""
         return subprocess.run(
             [str(RECALL), *arguments, *self.options()],

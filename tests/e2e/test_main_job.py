@@ -16,10 +16,19 @@ from .conftest import Place
 def fill(place: Place) -> None:
     """A small vault with something for each slot."""
     place.note("profile/me.md", "Backend engineer in Chiang Mai, writes Go and SQL.", date="2026-01-01")
-    place.note("lessons/dump.md", "Never migrate production without a fresh dump.", priority="high", date="2026-01-02")
+    place.note(
+        "lessons/dump.md",
+        "Never migrate production without a fresh dump.",
+        priority="high",
+        date="2026-01-02",
+    )
     place.note("lessons/flaky.md", "Retry flaky network tests at most once.", date="2026-02-01")
-    place.note("conclusions/queue.md", "We chose the outbox pattern for the billing queue.", date="2026-02-02")
-    place.note("knowledge/vpn.md", "The office VPN drops idle sessions after nine minutes.", date="2025-01-01")
+    place.note(
+        "conclusions/queue.md", "We chose the outbox pattern for the billing queue.", date="2026-02-02"
+    )
+    place.note(
+        "knowledge/vpn.md", "The office VPN drops idle sessions after nine minutes.", date="2025-01-01"
+    )
     place.note("knowledge/th.md", "สำรองฐานข้อมูลทุกคืนเวลาตีสองด้วย cron", date="2025-01-02")
     place.note("knowledge/ja.md", "本番サーバーの証明書は毎年三月に更新する。", date="2025-01-03")
     place.note("knowledge/soup.md", "Tom yum needs galangal, not ginger.", date="2025-01-04")
@@ -84,7 +93,9 @@ def test_a_record_of_a_project_stays_in_it(place: Place) -> None:
     """Inside the repository it is recalled, elsewhere not; the first prompt there already has it."""
     fill(place)
     place.note("lessons/tax.md", "Tax is rounded per line in billing.", project="billing", date="2026-03-05")
-    place.note("knowledge/ledgers.md", "Invoices live in the ledger_v2 table.", project="billing", date="2025-02-02")
+    place.note(
+        "knowledge/ledgers.md", "Invoices live in the ledger_v2 table.", project="billing", date="2025-02-02"
+    )
     inside = place.root / "src" / "billing"
     (inside / ".git").mkdir(parents=True)
     (inside / "deep").mkdir()
@@ -180,12 +191,16 @@ def test_a_bad_note_is_reported_and_costs_no_other(place: Place) -> None:
     assert "Skipped this file" in " ".join(place.recall("status", check=False).stdout.split())
 
 
-@pytest.mark.parametrize("arguments", [["status"], ["start"], ["stop"], ["rebuild"], ["hook-config"], ["eval"], []])
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["start"], ["stop"], ["rebuild"], ["hook-config"], ["eval"], []]
+)
 def test_help_needs_no_model(arguments: list[str]) -> None:
     """`--help` answers without loading anything heavy."""
     from .conftest import RECALL
 
-    run = subprocess.run([str(RECALL), *arguments, "--help"], capture_output=True, text=True, check=True, timeout=30)
+    run = subprocess.run(
+        [str(RECALL), *arguments, "--help"], capture_output=True, text=True, check=True, timeout=30
+    )
     assert "Usage: recall" in run.stdout
 
 

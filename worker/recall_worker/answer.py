@@ -29,9 +29,9 @@ from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
 from recall_worker.projects import Projects
 from recall_worker.prompts import ClientPrompt, PreviousPrompts, parse_client_prompt, searchable
+from recall_worker.publish import Published
 from recall_worker.records import EVERYWHERE
 from recall_worker.search import count_informative, search
-from recall_worker.snapshot import Snapshot
 from recall_worker.text import units
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Answerer:
         projects: Projects,
         *,
         view: Callable[[], View],
-        published: Callable[[], Mapping[str, Snapshot]],
+        published: Callable[[], Mapping[str, Published]],
         encoder: QueryEncoder | None,
         on_new_scope: Callable[[], None] = lambda: None,
     ) -> None:
@@ -87,7 +87,7 @@ class Answerer:
 
         Args:
             view: Gives the view of the index.
-            published: Gives the snapshot of each scope.
+            published: Gives what each scope has now.
             encoder: None with `model = "none"`.
             on_new_scope: Called when a prompt came from a project's directory that the hook could not match yet.
         """
@@ -159,33 +159,32 @@ class Answerer:
         return self._projects.of(directory, names)
 
     def _plan(self, request: Request, scope: str) -> Plan:
-        """Let the hook print the snapshot it holds if it is one of the right scope, else send the right one."""
-        sha256 = request.snapshot_sha256
-        if sha256 != NO_SHA256:
-            manifests = self._ledger.manifests(sha256)
-            if scope in manifests:
-                held = manifests[scope]
-                return Plan(
-                    mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=held.shown, units=units(held.text)
-                )
-            if not manifests:
-                log.warning("snapshot unknown sha256=%s: no slot 4 beside it", sha256.hex()[:12])
-                return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=None, units=0)
+        """Let the hook print the snapshot it holds if it is the right one, else send the right one.
+
+        A hook holds another if its directory was not known to belong to a project yet, if it read the file just
+        before it changed, or if there was none. One that nobody here ever published is not ours to replace.
+        """
+        held = request.snapshot_sha256
+        current = self._published().get(scope)
+        if current is not None and held == current.sha256:
+            snapshot = current.snapshot
+            return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=snapshot.shown, units=snapshot.units)
+        if held != NO_SHA256 and not self._ledger.manifests(held):
+            log.warning("snapshot unknown sha256=%s: no slot 4 beside it", held.hex()[:12])
+            return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=None, units=0)
         if scope != EVERYWHERE:
             self._on_new_scope()
-        current = self._published().get(scope)
         if current is None:
             return Plan(mode=Mode.PAYLOAD, prefix="", shown=(), units=0)
-        return Plan(mode=Mode.PAYLOAD, prefix=current.text, shown=current.shown, units=current.units)
+        snapshot = current.snapshot
+        return Plan(mode=Mode.PAYLOAD, prefix=snapshot.text, shown=snapshot.shown, units=snapshot.units)
 
     def _relevant(self, prompt: ClientPrompt, project: str | None, plan: Plan, *, deadline: float) -> str:
         """Slot 4 for a prompt; empty when nothing is close."""
         view = self._view()
         text = searchable(prompt.text)
         with self._lock:
-            text = self._previous.complete(
-                prompt.session_id, text, informative_terms=count_informative(text)
-            )
+            text = self._previous.complete(prompt.session_id, text, informative_terms=count_informative(text))
         vector = None
         if self._encoder is not None and view.meaning is not None and text:
             timeout_s = ENCODE_SHARE * max(0.0, deadline - time.monotonic())

@@ -38,8 +38,16 @@ class Group(click.Group):
 def config_options(command: F) -> F:
     """The options by which any command finds its settings; flags win over RECALL_* and recall.toml."""
     for option in (
-        click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Override any setting, as in recall.toml."),
-        click.option("--config", "config_file", type=click.Path(path_type=Path), help="Read this recall.toml."),
+        click.option(
+            "--set",
+            "pairs",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Override any setting, as in recall.toml.",
+        ),
+        click.option(
+            "--config", "config_file", type=click.Path(path_type=Path), help="Read this recall.toml."
+        ),
         click.option("--vault", type=click.Path(), help="The folder of Markdown notes."),
         click.option("--state", type=click.Path(), help="Where everything derived is kept."),
     ):
@@ -80,7 +88,9 @@ def main() -> None:
 
 @main.command()
 @config_options
-@click.option("--wait", "wait_s", default=20.0, show_default=True, metavar="SECONDS", help="How long to wait for it.")
+@click.option(
+    "--wait", "wait_s", default=20.0, show_default=True, metavar="SECONDS", help="How long to wait for it."
+)
 def start(wait_s: float, **options: Any) -> None:
     """Start the worker in the background."""
     from recall_worker.commands.lifecycle import start_worker

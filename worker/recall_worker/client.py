@@ -48,7 +48,8 @@ def order(state_dir: Path, message: dict[str, Any], *, timeout_s: float = 10.0) 
                     yield said
     except TimeoutError as error:
         raise WorkerError(
-            f"{state_dir}: the worker did not answer within {timeout_s:g} s. Look at worker.log there, or `recall stop`."
+            f"{state_dir}: the worker did not answer within {timeout_s:g} s. "
+            "Look at worker.log there, or `recall stop`."
         ) from error
     except OSError as error:
         raise WorkerError(f"{state_dir}: no worker runs here. `recall start` starts one.") from error

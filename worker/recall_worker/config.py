@@ -245,7 +245,16 @@ def _parse_path(where: str, value: Any, *, base: Path) -> Path:
 
 
 def _parse_flag(where: str, value: Any) -> bool:
-    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in words:
@@ -283,11 +292,27 @@ def _parse_projects(where: str, value: Any, *, base: Path) -> dict[str, tuple[Pa
 def _check_budget(budget: Budget, settings: Mapping[str, tuple[str, Any]]) -> None:
     """Limits that cannot be met together fail here rather than in a digest."""
     rules = (
-        ("hard_units", budget.hard_units <= MOST_HARD_UNITS, f"at most {MOST_HARD_UNITS} (the client drops past 10000)"),
+        (
+            "hard_units",
+            budget.hard_units <= MOST_HARD_UNITS,
+            f"at most {MOST_HARD_UNITS} (the client drops past 10000)",
+        ),
         ("target_units", budget.target_units <= budget.hard_units, "at most budget.hard_units"),
-        ("relevant_reserved_units", budget.relevant_reserved_units <= budget.relevant_units, "at most budget.relevant_units"),
-        ("prohibition_min_units", budget.prohibition_min_units <= budget.prohibition_units, "at most budget.prohibition_units"),
-        ("relevant_units", budget.relevant_units + 500 <= budget.target_units, "at least 500 below budget.target_units"),
+        (
+            "relevant_reserved_units",
+            budget.relevant_reserved_units <= budget.relevant_units,
+            "at most budget.relevant_units",
+        ),
+        (
+            "prohibition_min_units",
+            budget.prohibition_min_units <= budget.prohibition_units,
+            "at most budget.prohibition_units",
+        ),
+        (
+            "relevant_units",
+            budget.relevant_units + 500 <= budget.target_units,
+            "at least 500 below budget.target_units",
+        ),
     )
     for name, holds, wanted in rules:
         if not holds:

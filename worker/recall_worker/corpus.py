@@ -9,7 +9,7 @@ Next:  worker/recall_worker/hybrid.py
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +73,10 @@ class Corpus:
     def within(self, project: str | None) -> NDArray[np.bool_]:
         """Rows that a prompt inside `project` may recall: live, and of that project or of none."""
         everywhere = self.project == NOWHERE
-        if project is None or project not in self.projects:
-            return self.live & everywhere
-        return self.live & (everywhere | (self.project == self.projects.index(project)))
+        inside: NDArray[np.bool_] = self.live & everywhere
+        if project is not None and project in self.projects:
+            inside = self.live & (everywhere | (self.project == self.projects.index(project)))
+        return inside
 
     def passage_id(self, row: int) -> PassageId:
         """Passage id of a row."""
@@ -83,7 +84,7 @@ class Corpus:
 
     def record_id(self, row: int) -> RecordId:
         """Record id of a row."""
-        return self.record_ids[self.record[row]]
+        return self.record_ids[int(self.record[row])]
 
 
 def read_corpus(facts: PassageFacts, scripts: NDArray[np.int8], previous: Corpus | None = None) -> Corpus:
@@ -123,7 +124,7 @@ def read_corpus(facts: PassageFacts, scripts: NDArray[np.int8], previous: Corpus
 def without_dead_rows(corpus: Corpus) -> Corpus:
     """The same passages with the dead rows gone; every aligned column must be made anew."""
     keep = np.flatnonzero(corpus.live)
-    columns = {name: getattr(corpus, name)[keep] for name in ("ids", "live", *_FACTS)}
+    columns: dict[str, Any] = {name: getattr(corpus, name)[keep] for name in ("ids", "live", *_FACTS)}
     before = _rows_before(columns["record"], columns["ordinal"], columns["live"])
     return replace(corpus, **columns, before=before, text_sha256=tuple(corpus.text_sha256[i] for i in keep))
 
@@ -145,7 +146,9 @@ def _rows_before(
     rows = np.flatnonzero(live)
     rows = rows[np.lexsort((ordinal[rows], record[rows]))]
     before = np.full(len(record), NOWHERE, np.int64)
-    same = np.flatnonzero(record[rows[1:]] == record[rows[:-1]]) + 1 if len(rows) > 1 else np.empty(0, np.int64)
+    same = (
+        np.flatnonzero(record[rows[1:]] == record[rows[:-1]]) + 1 if len(rows) > 1 else np.empty(0, np.int64)
+    )
     before[rows[same]] = rows[same - 1]
     return before
 
@@ -160,7 +163,7 @@ def _keep_rows(previous: Corpus, fresh: Corpus) -> Corpus:
         return fresh
     live = np.zeros(len(ids), bool)
     live[rows] = True
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in _FACTS:
         column = getattr(fresh, name)
         columns[name] = np.zeros(len(ids), column.dtype)

@@ -26,7 +26,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from recall_worker.answer import Answerer
 from recall_worker.config import NO_MODEL, Config
 from recall_worker.errors import ModelError, RecallError, UsageError
-from recall_worker.frames import Event, Request
+from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.languages import load_language_space
 from recall_worker.ledger import Ledger
@@ -76,7 +76,7 @@ class Daemon:
             ledger,
             self._projects,
             view=lambda: self._index.view,
-            published=lambda: self._publisher.snapshots,
+            published=lambda: self._publisher.published,
             encoder=self._encoder,
             on_new_scope=self._on_new_scope,
         )
@@ -125,7 +125,9 @@ class Daemon:
     def _schedule(self) -> None:
         """Hand every recurring job to APScheduler."""
         self._scheduler.add_job(self._guarded("scan", self._scan), id="scan")
-        self._scheduler.add_job(self._guarded("embed", self._embed), "interval", seconds=EMBED_PAUSE_S, id="embed")
+        self._scheduler.add_job(
+            self._guarded("embed", self._embed), "interval", seconds=EMBED_PAUSE_S, id="embed"
+        )
         self._scheduler.add_job(
             self._guarded("compact", lambda: self._in(self._refreshing, self._index.compact)),
             "interval",
@@ -148,7 +150,11 @@ class Daemon:
         if pace_s != self._pace_s:
             self._pace_s = pace_s
             self._scheduler.add_job(
-                self._guarded("scan", self._scan), "interval", seconds=pace_s, id="scans", replace_existing=True
+                self._guarded("scan", self._scan),
+                "interval",
+                seconds=pace_s,
+                id="scans",
+                replace_existing=True,
             )
 
     def _guarded(self, name: str, job: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[None]]:
@@ -189,7 +195,12 @@ class Daemon:
     def _refresh(self) -> None:
         before = self._ledger.head_seq()
         report = read_vault(self._config, self._ledger)
-        self._last_scan = {"at": time.time(), "files": report.files, "ms": report.ms, "problems": len(report.problems)}
+        self._last_scan = {
+            "at": time.time(),
+            "files": report.files,
+            "ms": report.ms,
+            "problems": len(report.problems),
+        }
         if report.touched or self._ledger.head_seq() != before or not self._publisher.published:
             self._index.follow()
             self._publisher.publish()
@@ -283,7 +294,9 @@ class Daemon:
         lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         def tell(stage: str, done: int, total: int) -> None:
-            self._loop.call_soon_threadsafe(lines.put_nowait, {"stage": stage, "done_units": done, "total": total})
+            self._loop.call_soon_threadsafe(
+                lines.put_nowait, {"stage": stage, "done_units": done, "total": total}
+            )
 
         self._rebuilding = True
         work = asyncio.ensure_future(self._in(self._refreshing, lambda: self._rebuild_and_swap(tell)))

@@ -73,7 +73,9 @@ def read_dataset(folder: Path) -> Dataset:
     documents: dict[str, Document] = {}
     for place, row in _rows(folder / "corpus.jsonl"):
         document = Document(
-            id=_text(row, "_id", place), title=_text(row, "title", place, default=""), text=_text(row, "text", place)
+            id=_text(row, "_id", place),
+            title=_text(row, "title", place, default=""),
+            text=_text(row, "text", place),
         )
         if document.id in documents:
             raise DatasetError(*place, f"the id {document.id!r} stands twice")
@@ -85,7 +87,9 @@ def read_dataset(folder: Path) -> Dataset:
         if name in questions:
             raise DatasetError(*place, f"the id {name!r} stands twice")
         fields = {key: value for key, value in row.items() if key not in ("_id", "text")}
-        questions[name] = Question(id=name, text=_text(row, "text", place), fields=fields, gold=gold.pop(name, {}))
+        questions[name] = Question(
+            id=name, text=_text(row, "text", place), fields=fields, gold=gold.pop(name, {})
+        )
     if gold:
         raise DatasetError(folder / "qrels.tsv", None, f"{len(gold)} query ids are not in queries.jsonl")
     judged = tuple(question for question in questions.values() if question.gold)
@@ -142,7 +146,9 @@ def _read_qrels(path: Path, documents: Mapping[str, Document]) -> dict[str, dict
             continue
         parts = line.split("\t")
         if len(parts) != 3 or not parts[2].strip().lstrip("-").isdigit():
-            raise DatasetError(path, number, "wanted query id, document id and a whole number, separated by tabs")
+            raise DatasetError(
+                path, number, "wanted query id, document id and a whole number, separated by tabs"
+            )
         if parts[1] not in documents:
             raise DatasetError(path, number, f"the document {parts[1]!r} is not in corpus.jsonl")
         if int(parts[2]) > 0:

@@ -76,7 +76,9 @@ def room_for_relevant(snapshot_units: int, budget: Budget) -> int:
     return max(0, min(left, budget.relevant_units, budget.hard_units - snapshot_units))
 
 
-def compose_relevant(hits: Sequence[Hit], shown: Sequence[ShownLike], *, room_units: int, budget: Budget, first: bool) -> Relevant:
+def compose_relevant(
+    hits: Sequence[Hit], shown: Sequence[ShownLike], *, room_units: int, budget: Budget, first: bool
+) -> Relevant:
     """Choose and render the passages of slot 4.
 
     Args:

@@ -46,7 +46,9 @@ class ConfigError(RecallError):
     exit_code = 3
 
     def __init__(self, where: str, *, wanted: str, got: object) -> None:
-        super().__init__(f"{where}: wanted {wanted}, got {got!r}. Nothing was changed. Correct it there and try again.")
+        super().__init__(
+            f"{where}: wanted {wanted}, got {got!r}. Nothing was changed. Correct it there and try again."
+        )
 
 
 class VaultError(RecallError):
@@ -133,4 +135,6 @@ class DatasetError(RecallError):
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
         place = str(path) if line is None else f"{path}:{line}"
-        super().__init__(f"{place}: {problem}. Wanted corpus.jsonl, queries.jsonl and qrels.tsv in BEIR layout.")
+        super().__init__(
+            f"{place}: {problem}. Wanted corpus.jsonl, queries.jsonl and qrels.tsv in BEIR layout."
+        )

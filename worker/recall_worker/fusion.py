@@ -50,7 +50,12 @@ class Meaning:
 
 
 def read_meaning(
-    dense: Scores, live: NDArray[np.bool_], vector: Scores, space: LanguageSpace, groups: Groups, prompt_group: int
+    dense: Scores,
+    live: NDArray[np.bool_],
+    vector: Scores,
+    space: LanguageSpace,
+    groups: Groups,
+    prompt_group: int,
 ) -> Meaning:
     """Take each language's own level out of the cosines.
 
@@ -83,7 +88,9 @@ def read_meaning(
     )
     return Meaning(
         score=centred / max(variance**0.5, 1e-6),
-        same_language=(groups.of_row == prompt_group) if prompt_group != NO_GROUP else np.zeros(len(dense), bool),
+        same_language=(groups.of_row == prompt_group)
+        if prompt_group != NO_GROUP
+        else np.zeros(len(dense), bool),
         surprise=surprise,
     )
 

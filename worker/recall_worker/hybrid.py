@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -51,7 +51,7 @@ DEAD_RATIO: Final = 0.2
 class PassageEncoder(Protocol):
     """The part of an encoder that fills vectors."""
 
-    def encode_passages(self, texts: list[str]) -> NDArray[np.float32]:
+    def encode_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors, shape (n, dimension)."""
 
 
@@ -228,7 +228,9 @@ class HybridIndex:
         else:
             self._lay_out(corpus, lexical, DenseMatrix(meaning.matrix.dimension), meaning.space)
 
-    def _lay_out(self, corpus: Corpus, lexical: LexicalIndex, matrix: DenseMatrix, space: LanguageSpace) -> None:
+    def _lay_out(
+        self, corpus: Corpus, lexical: LexicalIndex, matrix: DenseMatrix, space: LanguageSpace
+    ) -> None:
         """Fill an empty matrix with the corpus's vectors and publish it."""
         matrix.resize(len(corpus))
         self._languages = np.full(len(corpus), NO_GROUP)
@@ -286,7 +288,9 @@ class HybridIndex:
         meaning.matrix.put(places, vectors)
         for script in np.unique(corpus.script[places]):
             of_script = corpus.script[places] == script
-            self._languages[places[of_script]] = meaning.space.nearest(vectors[of_script], Script(int(script)))
+            self._languages[places[of_script]] = meaning.space.nearest(
+                vectors[of_script], Script(int(script))
+            )
 
     def _fresh_lexical(self) -> LexicalIndex:
         """An empty Whoosh index in place of whatever stands there."""
@@ -323,4 +327,3 @@ def _batched(items: Iterator[T], size: int) -> Iterator[list[T]]:
     """Lists of up to `size` items."""
     while batch := list(islice(items, size)):
         yield batch
-

@@ -67,7 +67,10 @@ class LanguageSpace:
     def nearest_of(self, vectors: Floats, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """Nearest of some languages for each vector, shape (n,)."""
         means = self.means[candidates]
-        return candidates[(vectors @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T).argmax(axis=1)]
+        nearest: NDArray[np.int64] = candidates[
+            (vectors @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T).argmax(axis=1)
+        ]
+        return nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +111,7 @@ def group_rows(
         counts = np.bincount(languages[rows], minlength=len(space.scripts))
         common = np.flatnonzero(counts >= max(MIN_SHARE * len(rows), MIN_PASSAGES))
         if not len(common):
-            common = counts.argmax(keepdims=True)
+            common = np.array([counts.argmax()])
         by_script[int(script)] = common
         rare = rows[~np.isin(languages[rows], common)]
         if len(rare):

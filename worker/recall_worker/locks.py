@@ -34,7 +34,8 @@ def worker_lock(state_dir: Path) -> Iterator[None]:
         handle = os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise RecallError(
-            f"{state_dir}: cannot keep state here ({error.strerror}). Set state_dir or RECALL_STATE_DIR to a folder of yours."
+            f"{state_dir}: cannot keep state here ({error.strerror}). "
+            "Set state_dir or RECALL_STATE_DIR to a folder of yours."
         ) from error
     try:
         try:

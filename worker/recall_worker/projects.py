@@ -60,7 +60,10 @@ class Projects:
         """The project of the longest configured directory at or above `directory`."""
         above = {directory, *directory.parents}
         found = [
-            (len(item.parts), name) for name, items in self._configured.items() for item in items if item in above
+            (len(item.parts), name)
+            for name, items in self._configured.items()
+            for item in items
+            if item in above
         ]
         return max(found)[1] if found else None
 

@@ -28,9 +28,53 @@ MACHINE_MADE: Final = regex.compile(
 """Tags that the client itself puts at the head of a prompt nobody typed."""
 
 CLIENT_COMMANDS: Final = frozenset(
-    "add-dir agents bashes bug clear compact config context cost doctor effort exit export fast feedback help hooks ide init "
-    "install-github-app login logout mcp memory model output-style permissions plan plugin privacy-settings quit "
-    "release-notes rename resume rewind sandbox status statusline tasks terminal-setup theme todos upgrade usage vim".split()
+    [
+        "add-dir",
+        "agents",
+        "bashes",
+        "bug",
+        "clear",
+        "compact",
+        "config",
+        "context",
+        "cost",
+        "doctor",
+        "effort",
+        "exit",
+        "export",
+        "fast",
+        "feedback",
+        "help",
+        "hooks",
+        "ide",
+        "init",
+        "install-github-app",
+        "login",
+        "logout",
+        "mcp",
+        "memory",
+        "model",
+        "output-style",
+        "permissions",
+        "plan",
+        "plugin",
+        "privacy-settings",
+        "quit",
+        "release-notes",
+        "rename",
+        "resume",
+        "rewind",
+        "sandbox",
+        "status",
+        "statusline",
+        "tasks",
+        "terminal-setup",
+        "theme",
+        "todos",
+        "upgrade",
+        "usage",
+        "vim",
+    ]
 )
 """Slash commands that the client handles itself: nothing to recall for them."""
 
@@ -147,6 +191,8 @@ def _parse_lenient(body: bytes) -> dict[str, Any] | None:
     if not isinstance(fields, dict):
         return None
     return {
-        key: value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if isinstance(value, str) else value
+        key: value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if isinstance(value, str)
+        else value
         for key, value in fields.items()
     }

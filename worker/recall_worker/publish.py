@@ -15,6 +15,7 @@ import re
 import tempfile
 import unicodedata
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,23 @@ EVERYWHERE_NAME: Final = "everywhere.snap"
 SCOPES_NAME: Final = "scopes"
 _SLUG_LETTERS: Final = 40
 _OURS: Final = re.compile(r"project-[a-z0-9-]*[0-9a-f]{8}\.(?:snap|md)|\.[\w.-]+\.tmp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One scope's snapshot as it stands on disk, and how it came to be so.
+
+    Attributes:
+        snapshot: What the hook reads.
+        sha256: Names it in requests and answers, 32 bytes.
+        reason: What the window did: `same`, `append`, `stride`, …
+        written: True if the last round wrote it: its bytes differed from those before.
+    """
+
+    snapshot: Snapshot
+    sha256: bytes
+    reason: str
+    written: bool
 
 
 def snapshot_name(project: str | None) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -45,7 +45,7 @@ class BulkEncoder(Protocol):
     def dimension(self) -> int:
         """Length of a vector."""
 
-    def encode_passages(self, texts: list[str]) -> NDArray[np.float32]:
+    def encode_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors, shape (n, dimension)."""
 
 
@@ -58,7 +58,9 @@ def serving_generation(state_dir: Path) -> Path:
     return state_dir / "generations" / (name if name.isdigit() else "0001")
 
 
-def rebuild(config: Config, ledger: Ledger, *, encoder: BulkEncoder | None, progress: Progress) -> HybridIndex:
+def rebuild(
+    config: Config, ledger: Ledger, *, encoder: BulkEncoder | None, progress: Progress
+) -> HybridIndex:
     """Build a fresh generation from the vault and make it the one that serves.
 
     Vectors of unchanged texts, the recent windows and the order first seen live in the ledger and are kept.

@@ -12,34 +12,24 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from recall_worker.config import Config
 from recall_worker.frames import pack_snapshot, unpack_snapshot
 from recall_worker.ledger import Ledger
 from recall_worker.projects import Projects
-from recall_worker.publish import remove_other_snapshots, snapshot_name, write_scopes, write_snapshot
+from recall_worker.publish import (
+    Published,
+    remove_other_snapshots,
+    snapshot_name,
+    write_scopes,
+    write_snapshot,
+)
 from recall_worker.records import EVERYWHERE, Record
 from recall_worker.scan import ScanReport, scan
-from recall_worker.snapshot import Snapshot, render
+from recall_worker.snapshot import render
 from recall_worker.window import advance
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """One scope's snapshot and why it is as it is.
-
-    Attributes:
-        snapshot: What the hook reads.
-        reason: What the window did: `same`, `append`, `stride`, …
-        written: True if the bytes differ from those before.
-    """
-
-    snapshot: Snapshot
-    reason: str
-    written: bool
 
 
 class Publisher:
@@ -53,13 +43,8 @@ class Publisher:
         self._published: dict[str, Published] = {}
 
     @property
-    def snapshots(self) -> Mapping[str, Snapshot]:
-        """Scope to the snapshot served now; replaced as a whole, never changed in place."""
-        return {scope: item.snapshot for scope, item in self._published.items()}
-
-    @property
     def published(self) -> Mapping[str, Published]:
-        """Scope to what the last round did."""
+        """Scope to what is served now; replaced as a whole, never changed in place."""
         return self._published
 
     def publish(self) -> int:
@@ -93,7 +78,7 @@ class Publisher:
         sha256 = unpack_snapshot(pack_snapshot(snapshot.text)).sha256
         self._ledger.remember_manifest(scope, sha256, text=snapshot.text, shown=snapshot.shown)
         written = write_snapshot(self._config.state_dir / "snapshots", snapshot_name(scope or None), snapshot)
-        return Published(snapshot=snapshot, reason=step.reason, written=written)
+        return Published(snapshot=snapshot, sha256=sha256, reason=step.reason, written=written)
 
 
 def read_vault(
@@ -131,4 +116,3 @@ def read_vault(
         report.ms,
     )
     return report
-

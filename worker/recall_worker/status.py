@@ -77,8 +77,16 @@ def read_status(
 
 
 def _index_status(view: View) -> dict[str, Any]:
-    embedded = 0 if view.meaning is None else int(np.count_nonzero(view.corpus.live & view.meaning.matrix.embedded_mask()))
-    return {"passages": int(np.count_nonzero(view.corpus.live)), "embedded": embedded, "seq": view.lexical.seq}
+    embedded = (
+        0
+        if view.meaning is None
+        else int(np.count_nonzero(view.corpus.live & view.meaning.matrix.embedded_mask()))
+    )
+    return {
+        "passages": int(np.count_nonzero(view.corpus.live)),
+        "embedded": embedded,
+        "seq": view.lexical.seq,
+    }
 
 
 def _scope_status(config: Config, ledger: Ledger, scope: str) -> dict[str, Any]:

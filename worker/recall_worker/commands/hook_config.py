@@ -23,7 +23,9 @@ def hook_block(client: str, config: Config) -> str:
     """
     events = {"UserPromptSubmit": "prompt", "SessionStart": "session-start"}
     hooks = {
-        event: [{"hooks": [{"type": "command", "command": _command(client, name, config), "timeout": TIMEOUT_S}]}]
+        event: [
+            {"hooks": [{"type": "command", "command": _command(client, name, config), "timeout": TIMEOUT_S}]}
+        ]
         for event, name in events.items()
     }
     return json.dumps({"hooks": hooks}, indent=2, ensure_ascii=False)
@@ -50,5 +52,7 @@ def _hook_file() -> Path:
 
     spec = find_spec("recall_hook")
     if spec is None or spec.origin is None:
-        raise RecallError("the package recall_hook is not installed beside recall_worker. Install recall-worker again.")
+        raise RecallError(
+            "the package recall_hook is not installed beside recall_worker. Install recall-worker again."
+        )
     return Path(spec.origin).parent / "main.py"

@@ -41,22 +41,24 @@ class Bars:
             disable=not self._console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._said: set[str] = set()
+        self._said: set[tuple[str, int]] = set()
 
     def __enter__(self) -> Self:
         """Show the bars."""
         self._progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Leave the bars as they are."""
         self._progress.stop()
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Move a stage's bar; a stage without a total is a word about the encoder."""
         if stage not in STAGES:
-            if stage not in self._said:
-                self._said.add(stage)
+            if (stage, total) not in self._said:
+                self._said.add((stage, total))
                 self._console.print(stage, style="dim")
             return
         if stage not in self._tasks:
@@ -64,7 +66,7 @@ class Bars:
         self._progress.update(self._tasks[stage], completed=done, total=total)
         if not self._console.is_terminal and done >= total and (stage, total) not in self._said:
             self._console.print(f"{STAGES[stage]}: {total}", highlight=False)
-            self._said.add(stage)
+            self._said.add((stage, total))
 
 
 def run_rebuild(config: Config, *, embed: bool) -> None:
@@ -78,7 +80,11 @@ def run_rebuild(config: Config, *, embed: bool) -> None:
         result = _by_worker(config, bars) if is_locked(config.state_dir) else _here(config, bars, embed=embed)
     click.echo(
         f"Rebuilt {result['records']} records, {result['passages']} passages in {result['seconds']} s."
-        + (f" {result['missing']} passages still without a vector: the worker encodes them." if result["missing"] else "")
+        + (
+            f" {result['missing']} passages still without a vector: the worker encodes them."
+            if result["missing"]
+            else ""
+        )
     )
     if result["problems"]:
         click.echo(f"{result['problems']} problems in the vault: `recall status` shows them.", err=True)

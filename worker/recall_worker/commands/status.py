@@ -50,7 +50,13 @@ def _ask_or_read(config: Config) -> dict[str, Any]:
             "healthy": False,
             "worker": None,
             "state_dir": str(config.state_dir),
-            "vault": {"path": str(config.vault), "exists": config.vault.is_dir(), "files": 0, "records": 0, "passages": 0},
+            "vault": {
+                "path": str(config.vault),
+                "exists": config.vault.is_dir(),
+                "files": 0,
+                "records": 0,
+                "passages": 0,
+            },
             "index": None,
             "encoder": None,
             "snapshot_policy": config.snapshot,
@@ -81,7 +87,9 @@ def _print(facts: dict[str, Any]) -> None:
         for problem in problems[:SHOWN_PROBLEMS]:
             console.print(f"  {escape(problem['message'])}")
         if len(problems) > SHOWN_PROBLEMS:
-            console.print(f"  … and {len(problems) - SHOWN_PROBLEMS} more: `recall status --json` lists them all.")
+            console.print(
+                f"  … and {len(problems) - SHOWN_PROBLEMS} more: `recall status --json` lists them all."
+            )
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -95,7 +103,9 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("worker", running)]
     notes = f"{vault['records']} records in {vault['files']} files"
     if not vault["exists"]:
-        notes = "[red]no such folder[/]: make it, or set `vault` in recall.toml. Showing the last good version"
+        notes = (
+            "[red]no such folder[/]: make it, or set `vault` in recall.toml. Showing the last good version"
+        )
     lines.append(("vault", f"{escape(vault['path'])}\n{notes}"))
     if worker is not None and worker["last_scan"]:
         scan = worker["last_scan"]
@@ -105,7 +115,12 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if encoder is not None:
         state = escape(encoder["state"])
         bad = state.startswith("failed")
-        lines.append(("model", f"{escape(encoder['model'])}, {'[red]' + state + '[/] (BM25 goes on alone)' if bad else state}"))
+        lines.append(
+            (
+                "model",
+                f"{escape(encoder['model'])}, {'[red]' + state + '[/] (BM25 goes on alone)' if bad else state}",
+            )
+        )
     lines.append(("state", escape(facts["state_dir"])))
     return lines
 
@@ -127,8 +142,8 @@ def _print_scope(console: Console, scope: dict[str, Any]) -> None:
         console.print(f"  {escape(note)}")
     if scope["left_out"]:
         console.print(
-            f"  [red]{len(scope['left_out'])} prohibitions do not fit the digest:[/] {escape(', '.join(scope['left_out'][:8]))}. "
-            "Merge some, or lower their priority."
+            f"  [red]{len(scope['left_out'])} prohibitions do not fit the digest:[/] "
+            f"{escape(', '.join(scope['left_out'][:8]))}. Merge some, or lower their priority."
         )
 
 
