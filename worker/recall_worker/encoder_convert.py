@@ -98,7 +98,7 @@ def export(model: SentenceTransformer, path: Path) -> None:
     """
     import torch
 
-    class Graph(torch.nn.Module):
+    class Graph(torch.nn.Module):  # type: ignore[misc]  # torch is Any to the checker
         def __init__(self, bert: Any) -> None:
             super().__init__()
             self.bert = bert

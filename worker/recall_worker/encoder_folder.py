@@ -13,7 +13,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def build_tokenizer(file: E5File) -> Tokenizer:
             normalizers.Replace(Regex(" {2,}"), " "),
         ]
     )
-    metaspace = {"replacement": "\u2581", "prepend_scheme": "always"}
+    metaspace: dict[str, Any] = {"replacement": "\u2581", "prepend_scheme": "always"}
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**metaspace)]
     )

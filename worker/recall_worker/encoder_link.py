@@ -81,7 +81,7 @@ class EncoderLink:
                 self._process = subprocess.Popen(
                     command,
                     env=dict(environment),
-                    stdin=theirs,
+                    stdin=theirs.fileno(),
                     stdout=output,
                     stderr=output,
                     cwd="/",

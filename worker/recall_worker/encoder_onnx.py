@@ -110,7 +110,7 @@ def load_graph(folder: Path) -> SentenceTransformer:
     dimension = session.get_outputs()[0].shape[-1]
     return SentenceTransformer(
         modules=[
-            OnnxTransformer(session, tokenizer, pad=tokenizer.token_to_id("<pad>")),
+            OnnxTransformer(session, tokenizer, pad=tokenizer.token_to_id("<pad>") or 0),
             Pooling(dimension, pooling_mode="mean"),
             Normalize(),
         ],

@@ -142,7 +142,7 @@ def _check_bounds(path: str, body: Body, text: str) -> None:
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        line = _number(body, event.start_mark.line)
+        line = _number(body, event.start_mark.line if event.start_mark else 0)
         if isinstance(event, yaml.AliasEvent):
             wrong, cure = (
                 "front matter repeats a value by an alias (*name)",
