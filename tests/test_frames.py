@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -17,6 +18,7 @@ from recall_worker.errors import FrameError
 from recall_worker.frames import Client, Event, Mode
 
 GOLDEN = Path(__file__).parent / "golden"
+DOCS = Path(__file__).parents[1] / "docs"
 FACTS: dict[str, dict[str, Any]] = json.loads((GOLDEN / "frames.json").read_text(encoding="utf-8"))
 texts = st.text(st.characters(codec=None), max_size=200)  # lone surrogates and controls too
 
@@ -181,3 +183,29 @@ def test_requests_from_elsewhere_are_refused(at: int, value: int) -> None:
     bent[at] = value
     with pytest.raises(FrameError):
         frames.unpack_request(bytes(bent))
+
+
+class TestDocuments:
+    """What docs/ says of the formats is true."""
+
+    @pytest.mark.parametrize(
+        ("page", "name"), [("snapshot-format", "snapshot"), ("protocol", "request-prompt")]
+    )
+    def test_bytes_shown_are_golden(self, page: str, name: str) -> None:
+        """The dumps in the documents are the first bytes of the golden files."""
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?){16})", text, flags=re.MULTILINE)
+        shown = bytes.fromhex("".join(row for _, row in rows))
+        assert [int(at, 16) for at, _ in rows] == list(range(0, len(shown), 16))
+        assert len(shown) >= 64
+        assert golden(name).startswith(shown)
+
+    def test_reader_shown_reads(self) -> None:
+        """The reader in docs/snapshot-format.md reads every golden snapshot, and no torn one."""
+        text = (DOCS / "snapshot-format.md").read_text(encoding="utf-8")
+        shown: dict[str, Any] = {}
+        exec(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)[0], shown)
+        for name in ("snapshot", "snapshot-grown", "snapshot-empty"):
+            assert shown["read_snapshot"](golden(name)) == FACTS[name]["text"]
+        with pytest.raises(AssertionError):
+            shown["read_snapshot"](golden("snapshot")[:-1])
