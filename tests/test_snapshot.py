@@ -282,6 +282,17 @@ def test_two_hundred_prohibitions() -> None:
     assert any("do not fit" in note for note in snapshot.notes)
 
 
+def test_every_unit_of_the_room_is_counted() -> None:
+    """Lines that cannot be cut shorter than their limit fill the room, the line about the rest included."""
+    rules = [record(number, f"{number:03}" + "x" * 62, high=True) for number in range(200)]
+    sizes = [rendered(rules, replace(BUDGET, hard_units=limit)) for limit in range(8_000, 8_081)]
+    slack = [
+        limit - 1_000 - snapshot.units for limit, snapshot in zip(range(8_000, 8_081), sizes, strict=True)
+    ]
+    assert min(slack) == 0
+    assert max(slack) == 80
+
+
 def test_profile_is_cut_as_one_text() -> None:
     """Paragraphs stay; what passes 800 units, heading included, is cut with a mark."""
     records = [record(number, f"About {number}.\n\n{THAI * 2}", kind="profile") for number in range(9)]
@@ -358,6 +369,11 @@ def test_what_is_not_shown_repeats_nothing() -> None:
     """A lesson may say what a profile paragraph says that the cut took away."""
     profile = [record(1, "About me. " * 100, kind="profile"), record(2, "Tea, not coffee.", kind="profile")]
     assert of_slot(rendered([*profile, record(3, "Tea, not coffee.")]), 3) == ["r0003"]
+
+
+def test_a_text_of_marks_is_still_a_text() -> None:
+    """Only what the cut left of a text can be nothing but a mark; a whole text never is."""
+    assert of_slot(rendered([record(1, "`…`", kind="profile")]), 1) == ["r0001"]
 
 
 def test_nothing_visible_is_nothing() -> None:

@@ -114,6 +114,12 @@ def test_back_dated_but_newer_than_the_oldest_appends() -> None:
     assert (step.window, step.reason) == (ids(*range(N + 1)), "append")
 
 
+def test_new_records_append_in_the_order_first_seen() -> None:
+    """Two that come at once stand as they were first seen, whatever their dates."""
+    known = [record(number) for number in range(N)] + [record(N, day=50), record(N + 1, day=40)]
+    assert advance(ids(*range(N)), known, BUDGET).window == ids(*range(N + 2))
+
+
 def test_same_day_records_stand_in_the_order_first_seen() -> None:
     """Ten lessons of one day: the six seen last, in that order; an eleventh appends."""
     known = [record(number, day=0) for number in range(10)]
