@@ -164,7 +164,7 @@ def _expand(run: str) -> Token:
     return _identifier(run)
 
 
-_expand_known = lru_cache(maxsize=16_384)(_expand)
+_expand_known = lru_cache(maxsize=8_192)(_expand)
 
 
 def _han_kana(run: str) -> Token:
