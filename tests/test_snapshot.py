@@ -371,6 +371,14 @@ def test_what_is_not_shown_repeats_nothing() -> None:
     assert of_slot(rendered([*profile, record(3, "Tea, not coffee.")]), 3) == ["r0003"]
 
 
+def test_profile_title_leads_its_paragraphs() -> None:
+    """A heading the profile was split at leads on the same line, a list or fence keeps its own."""
+    records = [record(1, "Short ones.", kind="profile", title="Answers")]
+    assert rendered(records).text.endswith("\nAnswers: Short ones.")
+    records.append(record(2, "- zsh\n- Neovim", kind="profile", title="Tools"))
+    assert rendered(records).text.endswith("\n\nTools:\n- zsh\n- Neovim")
+
+
 def test_a_text_of_marks_is_still_a_text() -> None:
     """Only what the cut left of a text can be nothing but a mark; a whole text never is."""
     assert of_slot(rendered([record(1, "`…`", kind="profile")]), 1) == ["r0001"]

@@ -250,7 +250,8 @@ def _block(record: Record) -> str:
     text = _BLANK_RUN.sub("", neutralise(record.text)).strip()
     if _named_by_file(record) or _sound(text).startswith(_sound(record.title)):
         return close_fence(text)
-    return close_fence(f"{one_line(neutralise(record.title))}: {text}")
+    lead = " " if _LETTER.match(text) else "\n"  # a list or fence is one only at the start of a line
+    return close_fence(f"{one_line(neutralise(record.title))}:{lead}{text}")
 
 
 def _named_by_file(record: Record) -> bool:
