@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 HEADER_BYTES = 64
 MAX_FRAME_BYTES = 262_144
 
-# The backslash's own comes first: after it every backslash left begins another escape.
-SIMPLE_ESCAPES = (b"\\\\", b'\\"', b"\\n", b"\\t", b"\\r", b"\\b", b"\\f", b"\\/")
+# The backslash's own comes first: after it every backslash left begins another escape. Then the usual ones.
+SIMPLE_ESCAPES = (b"\\\\", b"\\n", b'\\"', b"\\t", b"\\r", b"\\b", b"\\f", b"\\/")
 FORBIDDEN = bytes(range(32)) + b'"\\'  # raw in a JSON string
 HEX_DIGITS = b"0123456789abcdefABCDEF"
 FOUR_BYTE_LEADS = bytes(range(0xF0, 0xF8))  # each begins a character of two UTF-16 units
@@ -58,9 +58,11 @@ def units_of(body: bytes) -> int:
     Escaped surrogates are refused too, for our format escapes no letter and a lone one breaks the request.
     """
     plain = body
-    if b"\\" in body:
-        for escape in SIMPLE_ESCAPES:
-            plain = plain.replace(escape, b" ")
+    for escape in SIMPLE_ESCAPES:
+        if b"\\" not in plain:
+            break
+        plain = plain.replace(escape, b" ")
+    if b"\\u" in plain:
         first, *others = plain.split(b"\\u")
         for other in others:
             if len(other) < 4 or other[0] in b"dD" or other[:4].translate(None, HEX_DIGITS):
