@@ -278,6 +278,31 @@ def test_of_equal_files_one_is_renamed(vault: Path, ledger: Ledger) -> None:
     assert found == {"a.md": "a.md", "z.md": "b.md", "x/c.md": "x/c.md"}
 
 
+def test_of_equal_files_the_name_tells(vault: Path, ledger: Ledger) -> None:
+    """Files of one content that moved to other folders are told by their names."""
+    write(vault, "x/a.md", "same")
+    write(vault, "y/b.md", "same")
+    look(vault, ledger)
+    for old, new in (("y/b.md", "p"), ("x/a.md", "q")):
+        (vault / new).mkdir()
+        (vault / old).rename(vault / new / Path(old).name)
+    look(vault, ledger)
+    found = {record.path: record.id for record in ledger.records(everything(ledger)).values()}
+    assert found == {"q/a.md": "x/a.md", "p/b.md": "y/b.md"}
+
+
+def test_followers_hear_of_a_rename(vault: Path, ledger: Ledger) -> None:
+    """A new path moves the change log, though no word of the note changed."""
+    write(vault, "a.md", "# Dumps\none")
+    seq = look(vault, ledger).seq
+    (vault / "a.md").rename(vault / "b.md")
+    report = look(vault, ledger)
+    changes = ledger.changes_since(seq)
+    assert changes is not None
+    assert (report.renamed, report.changed) == (1, 0)
+    assert (changes.added, changes.removed, len(changes.touched)) == ([], [], 1)
+
+
 def test_only_the_case_of_a_name_changes(vault: Path, ledger: Ledger) -> None:
     """A name respelled in capitals is the same record, on file systems of either kind."""
     write(vault, "dumps.md", "one")
@@ -323,6 +348,22 @@ def test_a_stated_id_goes_to_another_file(vault: Path, ledger: Ledger, between: 
     assert ledger.problems() == []
 
 
+def test_parts_of_a_stated_note_go_to_another_file(vault: Path, ledger: Ledger) -> None:
+    """A note of several records that is renamed, edited and reordered at once is known by its `id:`."""
+    head = "---\nid: x\nsplit: headings\n---\n"
+    write(vault, "z.md", head + "# A\none\n# B\ntwo\n# C\nthree\n# D\nfour\n")
+    look(vault, ledger)
+    (vault / "z.md").unlink()
+    write(vault, "a.md", head + "# D\nfour\n# New\nfive\n# B\ntwo, edited\n# Other\none\n")
+    look(vault, ledger, today=LATER)
+    assert {text: place for text, (_, _, place) in places(ledger).items()} == {
+        "one": 1,
+        "two, edited": 2,
+        "four": 4,
+        "five": 5,
+    }
+
+
 def test_stated_ids_swap_across_batches(vault: Path, ledger: Ledger) -> None:
     """Two files that trade their ids, many files apart, are looked at together."""
     write(vault, "a.md", "---\nid: x\n---\none")
@@ -343,20 +384,24 @@ def test_stated_ids_swap_across_batches(vault: Path, ledger: Ledger) -> None:
 
 def test_equal_ids_are_reported_until_one_goes(vault: Path, ledger: Ledger) -> None:
     """A copied note with its `id:` is named beside the first; when that is gone, the id is free again."""
+    parts = "---\nid: parts\nsplit: headings\n---\n# P\n{0}\n# Q\nmore {0}"
     write(vault, "a.md", "---\nid: dumps\n---\none")
-    write(vault, "b.md", "---\nid: dumps\nsplit: headings\n---\n# P\ntwo\n# Q\nthree")
-    write(vault, "c.md", "---\nid: dumps\n---\nfour")
+    write(vault, "b.md", "---\nid: dumps\n---\ntwo")
+    write(vault, "c.md", "---\nid: dumps#c\n---\nthree")
+    write(vault, "d.md", parts.format("four"))
+    write(vault, "e.md", parts.format("five"))
     report = look(vault, ledger)
     assert [(problem.path, problem.fatal) for problem in report.problems] == [
         ("b.md", False),
-        ("c.md", False),
+        ("e.md", False),
     ]
-    assert all("'dumps' is also that of a.md:4" in problem.message for problem in report.problems)
-    assert [record.id for record in records(ledger).values()] == ["dumps", "dumps#P", "dumps#Q", "dumps~2"]
+    assert "'dumps' is also that of a.md:4" in report.problems[0].message
+    assert "'parts#P' is also that of d.md:6" in report.problems[1].message
+    assert places(ledger)["two"] == ("dumps~2", "b.md", 2)
     (vault / "a.md").unlink()
-    (vault / "b.md").unlink()
+    (vault / "d.md").unlink()
     assert look(vault, ledger).problems == ()
-    assert places(ledger) == {"four": ("dumps", "c.md", 4)}
+    assert places(ledger)["two"] == ("dumps", "b.md", 2)
 
 
 # Faults

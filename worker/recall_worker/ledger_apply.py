@@ -73,23 +73,21 @@ def relocate(db: sqlite3.Connection, moves: Mapping[str, str]) -> None:
     Args:
         moves: Old path to new path.
     """
-    sources = {old: [row[0] for row in _rows_at(db, old)] for old in moves}
-    sizes = {
+    records = {
+        old: [key for (key,) in db.execute("SELECT first_seen FROM records WHERE path = ?", (old,))]
+        for old in moves
+    }
+    states = {
         old: db.execute("SELECT size, mtime_ns FROM files WHERE path = ?", (old,)).fetchone() for old in moves
     }
     for old, new in moves.items():
-        size, mtime_ns = sizes[old]
+        size, mtime_ns = states[old]
         _write_state(db, FileState(path=new, size=size, mtime_ns=mtime_ns, sha256="", settled=False))
-    for old, new in moves.items():
-        db.executemany(
-            "UPDATE records SET path = ? WHERE first_seen = ?", [(new, key) for key in sources[old]]
-        )
+        for first_seen in records[old]:
+            db.execute("UPDATE records SET path = ? WHERE first_seen = ?", (new, first_seen))
+            touch(db, first_seen)
     for old in moves.keys() - set(moves.values()):
         db.execute("DELETE FROM files WHERE path = ?", (old,))
-
-
-def _rows_at(db: sqlite3.Connection, path: str) -> list[tuple[int]]:
-    return db.execute("SELECT first_seen FROM records WHERE path = ?", (path,)).fetchall()
 
 
 def _write_file(db: sqlite3.Connection, change: FileChange) -> None:

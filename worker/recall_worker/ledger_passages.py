@@ -180,8 +180,8 @@ class PassageShelf:
                 "UNION ALL SELECT path, NULL, message, fatal FROM unlisted"
             ).fetchall()
             named = db.execute(
-                "SELECT stated_id, path, line, id, min(first_seen) FROM records WHERE stated_id IS NOT NULL "
-                "GROUP BY stated_id, path ORDER BY stated_id, min(first_seen)"
+                "SELECT stated_id || key AS name, path, line, id, min(first_seen) FROM records "
+                "WHERE stated_id IS NOT NULL GROUP BY name, path ORDER BY name, min(first_seen)"
             ).fetchall()
         problems = [Problem(path=row[0], line=row[1], message=row[2], fatal=bool(row[3])) for row in stored]
         problems += _twin_problems(named)
@@ -245,14 +245,17 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def _twin_problems(named: Sequence[tuple[str, str, int, RecordId, int]]) -> Iterator[Problem]:
-    """Word the second and further files of one stated id; rows are sorted by id and order first seen."""
-    for stated_id, group in groupby(named, key=lambda row: row[0]):
+    """Word the second and further files of one stated id, each once; rows go by id and order first seen."""
+    worded: set[str] = set()
+    for name, group in groupby(named, key=lambda row: row[0]):
         (_, first_path, first_line, _, _), *others = group
         for _, path, line, record_id, _ in others:
-            yield Problem(
-                path=path,
-                line=line,
-                message=f"The id {stated_id!r} is also that of {first_path}:{first_line}. "
-                f"Kept both, this one as {record_id!r}. Give one of them another `id:`.",
-                fatal=False,
-            )
+            if path not in worded:
+                worded.add(path)
+                yield Problem(
+                    path=path,
+                    line=line,
+                    message=f"The id {name!r} is also that of {first_path}:{first_line}. "
+                    f"Kept both, this one as {record_id!r}. Give one of them another `id:`.",
+                    fatal=False,
+                )
