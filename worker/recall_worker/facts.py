@@ -253,7 +253,7 @@ def _hint(word: str, choices: Iterable[str]) -> str:
 
 
 def _word(value: Value) -> str:
-    return one_line(" ".join(value.items)).strip(_QUOTES).casefold()
+    return one_line(" ".join(value.items)).strip(_QUOTES + ",.;!").casefold()
 
 
 def _got(value: Value) -> str:

@@ -85,20 +85,20 @@ class Body:
             ranges: Offsets in `text`, ascending, not overlapping.
 
         Returns:
-            The rest. A line that has nothing left stays as one blank line, so that the paragraphs on both
-            sides of it do not run together.
+            The rest. Lines that have nothing left become one blank line with the blank lines around them,
+            so that the paragraphs on both sides do not run together.
         """
         if not ranges:
             return self
         lines: list[str] = []
         numbers: list[int] = []
-        starts, offset = self.starts, 0
+        starts, offset, closing_up = self.starts, 0, False
         for piece in _hide(self.text, ranges).split("\n"):
             line = piece.replace(_HIDDEN, "")
-            emptied = line != piece and not line.strip()
-            if not emptied or (lines and lines[-1].strip()):
+            closing_up = not line.strip() and (closing_up or line != piece)
+            if not closing_up or (lines and lines[-1].strip()):
                 first_kept = offset + len(piece) - len(piece.lstrip(_HIDDEN))
-                lines.append("" if emptied else line)
+                lines.append("" if closing_up else line)
                 numbers.append(self.numbers[bisect_right(starts, first_kept, hi=len(self.lines)) - 1])
             offset += len(piece) + 1
         return Body(lines=tuple(lines), numbers=tuple(numbers))

@@ -78,7 +78,9 @@ def parse_note(path: str, data: bytes, *, max_bytes: int, today: dt.date) -> Par
         if parsed := parse_front_matter(path, above.body):
             header, body = parsed, file.part(len(file.lines) if above.is_open else fences[1] + 1)
         else:
-            problems.append(Problem(path=path, line=file.numbers[fences[0]], message=_NO_KEYS, fatal=False))
+            problems.append(Problem(path=path, line=fences[0], message=_NO_KEYS, fatal=False))
+    elif file.text.lstrip().startswith("+++\n"):
+        problems.append(Problem(path=path, line=file.first_number, message=_TOML, fatal=False))
     public = withhold_private(path, body)
     visible = drop_comments(path, public.body)
     facts, wrong = read_facts(path, header, today=today)
@@ -91,6 +93,11 @@ def parse_note(path: str, data: bytes, *, max_bytes: int, today: dt.date) -> Par
 _NO_KEYS: Final = (
     "What stands between the first two --- is not front matter. Read it as text. "
     "Write `key: value` lines there, or take the first --- out."
+)
+
+_TOML: Final = (
+    "Front matter in TOML (+++) is not read. Read it as text. "
+    "Write it as `key: value` lines between two --- instead."
 )
 
 
@@ -141,7 +148,7 @@ def _parts(path: str, body: Body, facts: Facts, today: dt.date) -> tuple[list[Pa
 
 def _records(path: str, parts: Sequence[Part], facts: Facts) -> Iterator[RecordDraft]:
     """A record for every part with words, each with a key of its own."""
-    taken: set[str] = set()
+    base, taken = facts.id or path, dict[str, int]()
     for part in parts:
         text, headings, line = tidy(part.body.text), part.headings, part.body.first_number
         if text:
@@ -153,7 +160,7 @@ def _records(path: str, parts: Sequence[Part], facts: Facts) -> Iterator[RecordD
         if not text:
             continue
         yield RecordDraft(
-            key=_free_key(facts.id or path, part.anchor, taken),
+            key=_free_key(f"{base}#{part.anchor}" if part.anchor else base, taken),
             stated_id=facts.id is not None,
             type=RecordType.KNOWLEDGE if part.is_remainder else facts.type,
             high=facts.high and not part.is_remainder,
@@ -173,13 +180,13 @@ def _only_passage(text: str, headings: tuple[Heading, ...], line: int) -> tuple[
     return (PassageDraft(ordinal=0, title_path=path, text=text, line=line),)
 
 
-def _free_key(base: str, anchor: str, taken: set[str]) -> str:
-    """`path`, `path#heading`, and `path#heading~2` for the second of that name."""
-    wanted = f"{base}#{anchor}" if anchor else base
-    key, number = wanted, 2
+def _free_key(wanted: str, taken: dict[str, int]) -> str:
+    """`path#heading`, and `path#heading~2` for the second of that name."""
+    key = wanted
     while key in taken:
-        key, number = f"{wanted}~{number}", number + 1
-    taken.add(key)
+        taken[wanted] += 1
+        key = f"{wanted}~{taken[wanted]}"
+    taken[key] = 1
     return key
 
 

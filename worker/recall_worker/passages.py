@@ -8,7 +8,8 @@ Next:  worker/recall_worker/ledger.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -60,14 +61,14 @@ def split_passages(body: Body, *, headings: tuple[Heading, ...]) -> tuple[Passag
     Returns:
         At least one passage if the body has a word.
     """
-    text = body.text
+    text, starts = body.text, body.starts
     if weigh(text) <= TARGET_WEIGHT:
         whole = Stretch(start=len(text) - len(text.lstrip()), stop=len(text))
         chunks = [[_Piece(stretch=whole, path=headings, is_heading=False, weight=0)]]
     else:
-        sections = _sections(_pieces(text, body.starts, parse_blocks(body), headings))
+        sections = _sections(_pieces(text, starts, parse_blocks(body), headings))
         chunks = _merge_small(list(chain.from_iterable(map(_pack, sections))))
-    drafts = filter(None, (_draft(body, text, chunk) for chunk in chunks))
+    drafts = filter(None, (_draft(body, text, starts, chunk) for chunk in chunks))
     return tuple(replace(draft, ordinal=ordinal) for ordinal, draft in enumerate(drafts))
 
 
@@ -92,11 +93,12 @@ def _pieces(
 # --- pack: pieces into passages ------------------------------------------------------------------
 
 
-def _sections(pieces: Iterator[_Piece]) -> Iterator[_Chunk]:
-    """Pieces from one run of headings to the next."""
+def _sections(pieces: Iterable[_Piece]) -> Iterator[_Chunk]:
+    """Headings, each below the one before, and what follows up to the next heading."""
     section: _Chunk = []
     for piece in pieces:
-        if piece.is_heading and section and not section[-1].is_heading:
+        goes_deeper = section and section[-1].is_heading and piece.path[:-1] == section[-1].path
+        if piece.is_heading and section and not goes_deeper:
             yield section
             section = []
         section.append(piece)
@@ -141,7 +143,7 @@ def _words_weight(chunk: _Chunk) -> int:
 # --- draft: pieces into text ---------------------------------------------------------------------
 
 
-def _draft(body: Body, text: str, chunk: _Chunk) -> PassageDraft | None:
+def _draft(body: Body, text: str, starts: list[int], chunk: _Chunk) -> PassageDraft | None:
     """A passage under the headings that all of its pieces share; the other headings stay in its text."""
     path = _shared_path(chunk)
     shown = [p.stretch for p in chunk if not (p.is_heading and path[: len(p.path)] == p.path)]
@@ -154,7 +156,7 @@ def _draft(body: Body, text: str, chunk: _Chunk) -> PassageDraft | None:
     words = tidy("".join(parts))
     if not words:
         return None
-    line = body.numbers[text.count("\n", 0, shown[0].start)]
+    line = body.numbers[bisect_right(starts, shown[0].start) - 1]
     return PassageDraft(
         ordinal=0, title_path=TITLE_SEPARATOR.join(heading for _, heading in path), text=words, line=line
     )

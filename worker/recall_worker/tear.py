@@ -46,7 +46,7 @@ _PROSE: Final = (_SENTENCE, _SPACE, _CLUSTER, _CHARACTER)
 _LINES: Final = (_LINE, *_PROSE)
 _CODE: Final = (_LINE, _SPACE, _CLUSTER, _CHARACTER)
 
-_FENCE_MARK: Final = regex.compile(r"(?P<mark>`{3,10}+|~{3,10}+)[^`\n]{0,40}+$", regex.MULTILINE)
+_FENCE_MARK: Final = regex.compile(r"(?<![`~])(?P<mark>`{3,10}+|~{3,10}+)[^`\n]{0,40}+$", regex.MULTILINE)
 
 
 def weigh(text: str) -> int:
@@ -98,12 +98,19 @@ def tear_block(text: str, starts: Sequence[int], block: Block) -> Iterator[Stret
     elif block.children:
         for child in block.children:
             yield from tear_block(text, starts, child)
-    elif block.kind is Kind.FENCE and (opening := _FENCE_MARK.search(text, start, starts[block.start + 1])):
+    elif (opening := _fence_opening(text, starts, block)) is not None:
         yield from _tear_fence(text, start, stop, opening)
     else:
         places = {Kind.PARAGRAPH: _PROSE, Kind.INDENTED: _CODE}.get(block.kind, _LINES)
         for first, last in _tear(text, start, stop, places, MAX_WEIGHT):
             yield Stretch(start=first, stop=last)
+
+
+def _fence_opening(text: str, starts: Sequence[int], block: Block) -> regex.Match[str] | None:
+    """The mark of a fence that has lines, with the language; None if that is no use above every part."""
+    if block.kind is not Kind.FENCE or block.stop - block.start < 2:
+        return None
+    return _FENCE_MARK.search(text, starts[block.start], starts[block.start + 1] - 1)
 
 
 def _tear_fence(text: str, start: int, stop: int, opening: regex.Match[str]) -> Iterator[Stretch]:

@@ -52,8 +52,7 @@ def withhold_private(path: str, body: Body) -> Withheld:
     """
     text = body.text
     ranges: list[Range] = []
-    problems: list[Problem] = []
-    opener, depth = 0, 0
+    opener, depth, stray = 0, 0, -1
     for tag in _PRIVATE.finditer(text):
         if not tag["close"]:
             opener = opener if depth else tag.start()
@@ -63,18 +62,22 @@ def withhold_private(path: str, body: Body) -> Withheld:
             if not depth:
                 ranges.append((opener, tag.end()))
         else:
-            ranges = [(0, tag.end())]
-            problems.append(_unpaired(path, body, tag.start(), "</private> opens nowhere", "above it"))
+            ranges, stray = [(0, tag.end())], tag.start()
+    problems = []
+    if stray >= 0:
+        line = _number(body, text, stray)
+        problems.append(_unpaired(path, line, "</private> closes nothing", "above it"))
     if depth:
         ranges.append((opener, len(text)))
-        problems.append(_unpaired(path, body, opener, "<private> is never closed", "below it"))
+        line = _number(body, text, opener)
+        problems.append(_unpaired(path, line, "<private> is never closed", "below it"))
     return Withheld(body=body.without(ranges), problems=tuple(problems), is_open=depth > 0)
 
 
-def _unpaired(path: str, body: Body, offset: int, wrong: str, taken: str) -> Problem:
+def _unpaired(path: str, line: int, wrong: str, taken: str) -> Problem:
     """A mark without its partner: what was done about it is always to show less."""
-    message = f"{wrong}. Left out everything {taken}. Add the other tag, or write this one without brackets."
-    return Problem(path=path, line=_number(body, offset), message=message, fatal=False)
+    message = f"{wrong}. Left out everything {taken}. Add the other mark, or remove this one."
+    return Problem(path=path, line=line, message=message, fatal=False)
 
 
 def drop_comments(path: str, body: Body) -> Withheld:
@@ -107,7 +110,7 @@ def drop_comments(path: str, body: Body) -> Withheld:
             ranges.append((start, stop))
             position = stop
         elif opener[0] == "<!--" and _starts_line(text, start):
-            problem = _unpaired(path, body, start, "<!-- is never closed by -->", "below it")
+            problem = _unpaired(path, _number(body, text, start), "<!-- is never closed by -->", "below it")
             return Withheld(body=body.without([*ranges, (start, len(text))]), problems=(problem,))
     return Withheld(body=body.without(ranges))
 
@@ -127,6 +130,6 @@ def _starts_line(text: str, offset: int) -> bool:
     return not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
 
 
-def _number(body: Body, offset: int) -> int:
+def _number(body: Body, text: str, offset: int) -> int:
     """Line of the file where an offset stands."""
-    return body.numbers[body.text.count("\n", 0, offset)]
+    return body.numbers[text.count("\n", 0, offset)]
