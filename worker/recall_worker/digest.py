@@ -164,7 +164,7 @@ def _comparable(text: str) -> str:
 
 def _line(hit: Hit, limit: int) -> str:
     """One line of the slot: date, title path, text; at most `limit` UTF-16 units."""
-    title = one_line(hit.passage.title_path)
-    text = one_line(hit.passage.text)
+    title = one_line(neutralise(hit.passage.title_path))
+    text = one_line(neutralise(hit.passage.text))
     said = f"{title}: {text}" if title and not text.casefold().startswith(title.casefold()) else text
-    return cut(neutralise(f"- ({hit.record.date.isoformat()}) {said}"), limit)
+    return cut(f"- ({hit.record.date.isoformat()}) {said}", limit)

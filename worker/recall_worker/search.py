@@ -22,7 +22,7 @@ from recall_worker.ledger import Ledger
 from recall_worker.lexical_query import stop_words_of
 from recall_worker.records import Hit
 
-CERTAIN: Final = 1.5
+CERTAIN: Final = 1.2
 """Relevance that a passage must have beyond what chance gives the best of so many unrelated passages
 (docs/decisions/0009-floor.md)."""
 
