@@ -217,11 +217,10 @@ def test_a_small_cache_changes_nothing(tmp_path: Path) -> None:
 )
 def test_recall_on_public_corpora(tmp_path: Path, name: str, rank: int, at_least: float) -> None:
     """BM25 alone finds what docs/decisions/0007 says it finds, less half a point."""
-    rows = [
-        [json.loads(line) for line in (SHARED / name / file).open()]
+    corpus, queries = (
+        [json.loads(line) for line in (SHARED / name / file).read_bytes().splitlines()]
         for file in ("corpus.jsonl", "queries.jsonl")
-    ]
-    corpus, queries = rows
+    )
     gold: dict[str, set[str]] = {}
     for line in (SHARED / name / "qrels.tsv").read_text().splitlines()[1:]:
         query, document, _ = line.split("\t")

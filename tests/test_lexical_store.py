@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import resource
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,6 +99,15 @@ def test_searches_see_whole_commits_while_an_update_runs(tmp_path: Path) -> None
         thread.join()
     assert not wrong
     assert np.count_nonzero(opened.scores("alpha", ids(60)).values) == 30
+
+
+def test_a_closed_index_answers_until_it_is_let_go(tmp_path: Path) -> None:
+    """While a fresh index is built in the same place, searches go on with the old one."""
+    opened = filled(tmp_path / "lexical", ["alpha beta", "gamma"])
+    opened.close()
+    shutil.rmtree(tmp_path / "lexical")
+    assert best(opened, "beta", 2) == 1
+    assert best(filled(tmp_path / "lexical", ["delta", "alpha"]), "alpha", 2) == 2
 
 
 class Unreadable(str):

@@ -167,9 +167,8 @@ class LexicalIndex:
                 log.info("lexical compacted segments=%d passages=%d", view.segments, len(self))
 
     def close(self) -> None:
-        """Let the files go; a search that runs finishes on what it holds."""
+        """Let the files go with this object; until then searches answer, also when the folder is gone."""
         with self._writing:
-            self._view = View([], bm25=self._bm25, cache_bytes=0)
             self._store.close()
 
     def _read(self) -> View:
