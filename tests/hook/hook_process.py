@@ -95,11 +95,14 @@ class Hook:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        with process.stdin, process.stdout, process.stderr:
-            process.stdin.write(prompt)
-            process.stdin.flush()
+        with process.stdout, process.stderr:
+            with contextlib.suppress(BrokenPipeError):  # it may go before it has read everything
+                process.stdin.write(prompt)
+                process.stdin.flush()
             code = process.wait(30)
             ms = (time.perf_counter() - began) * 1000
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
             return Outcome(code=code, out=process.stdout.read(), err=process.stderr.read(), ms=ms)
 
     def within_deadline(self, outcome: Outcome) -> Outcome:
