@@ -102,13 +102,18 @@ class Answerer:
         self._previous = PreviousPrompts()
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: Request, *, received: float | None = None) -> bytes:
         """Answer one hook.
+
+        Args:
+            request: What it asked.
+            received: When it asked, by the monotonic clock; one that has given up meanwhile costs no search.
 
         Returns:
             An answer frame, always: whatever the prompt looks like, the hook may print its snapshot.
         """
         started = time.monotonic()
+        deadline = (received or started) + request.deadline_ms / 1_000
         prompt = parse_client_prompt(request.body)
         if request.event is not Event.PROMPT or (prompt is not None and self._is_not_due(prompt)):
             return pack_answer(
@@ -119,8 +124,7 @@ class Answerer:
         relevant = ""
         if prompt is None:
             log.warning("prompt unreadable bytes=%d", len(request.body))
-        elif plan.shown is not None:
-            deadline = started + request.deadline_ms / 1_000
+        elif plan.shown is not None and time.monotonic() < deadline:
             relevant = self._relevant(prompt, project, plan, deadline=deadline)
         log.info(
             "answered mode=%d units=%d in_project=%d ms=%.1f",

@@ -25,7 +25,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from recall_worker.answer import Answerer
 from recall_worker.config import NO_MODEL, Config
-from recall_worker.errors import ModelError, RecallError, UsageError
+from recall_worker.errors import ModelError, RecallError, UsageError, WorkerError
 from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.languages import load_language_space
@@ -102,8 +102,9 @@ class Daemon:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._stop.set)
         server = Server(answer=self._answer, control=self._control)
-        # What the ledger knew last time is right until the first scan says otherwise, and it is there at once.
-        await self._in(self._refreshing, self._publisher.publish)
+        if self._ledger.record_count():
+            # What was known last time is right until the first scan says otherwise, and it is there at once.
+            await self._in(self._refreshing, self._publisher.publish)
         await self._in(self._refreshing, self._index.follow)
         await server.start(self._config.state_dir)
         if self._encoder is not None:
@@ -194,7 +195,7 @@ class Daemon:
 
     def _refresh(self) -> None:
         before = self._ledger.head_seq()
-        report = read_vault(self._config, self._ledger)
+        report = read_vault(self._config, self._ledger, progress=lambda *_: self._refuse_if_stopping())
         self._last_scan = {
             "at": time.time(),
             "files": report.files,
@@ -202,8 +203,13 @@ class Daemon:
             "problems": len(report.problems),
         }
         if report.touched or self._ledger.head_seq() != before or not self._publisher.published:
-            self._index.follow()
+            self._index.follow(lambda *_: self._refuse_if_stopping())
             self._publisher.publish()
+
+    def _refuse_if_stopping(self) -> None:
+        """End a long batch between two of its steps: what was done is kept, the rest is done at the next start."""
+        if self._stop.is_set():
+            raise WorkerError("the worker is stopping; it goes on at the next start.")
 
     async def _embed(self) -> None:
         """Fill missing vectors while the encoder is up; wake it for them, let it go when idle."""
@@ -218,9 +224,10 @@ class Daemon:
         self._retry_s = FIRST_RETRY_S
         if self._index.model != encoder.name:
             await self._in(self._embedding, lambda: self._attach(encoder))
-        while await self._in(self._embedding, lambda: self._index.embed(encoder, limit=EMBED_BATCH)):
-            if self._stop.is_set():
-                return
+        # A rebuild encodes what is missing itself.
+        while not self._rebuilding and not self._stop.is_set():
+            if not await self._in(self._embedding, lambda: self._index.embed(encoder, limit=EMBED_BATCH)):
+                break
         if idle_s > self._config.encoder_idle_min * 60:
             await asyncio.to_thread(encoder.stop)
 
@@ -245,11 +252,15 @@ class Daemon:
         if self._encoder is not None and not self._encoder.ready:
             self._wake(self._encoder)
         self._keep_pace()
-        return await self._in(self._answering, lambda: self._answerer.answer(request))
+        received = time.monotonic()
+        return await self._in(self._answering, lambda: self._answerer.answer(request, received=received))
 
     def _on_new_scope(self) -> None:
         """A project's directory became known: the hook shall match it from the next prompt on."""
-        self._loop.call_soon_threadsafe(lambda: self._refreshing.submit(self._publisher.publish))
+        publish = self._guarded("publish", lambda: self._in(self._refreshing, self._publisher.publish))
+        self._loop.call_soon_threadsafe(
+            lambda: self._scheduler.add_job(publish, id="publish", replace_existing=True)
+        )
 
     async def _control(self, order: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Obey `recall`; docs/protocol.md lists the orders."""
@@ -294,6 +305,7 @@ class Daemon:
         lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         def tell(stage: str, done: int, total: int) -> None:
+            self._refuse_if_stopping()
             self._loop.call_soon_threadsafe(
                 lines.put_nowait, {"stage": stage, "done_units": done, "total": total}
             )
