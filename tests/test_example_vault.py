@@ -19,9 +19,9 @@ from recall_worker.config import Budget, Config
 from recall_worker.hybrid import HybridIndex
 from recall_worker.ledger import Ledger
 from recall_worker.projects import Projects
-from recall_worker.records import RecordDraft, RecordType
+from recall_worker.records import RecordDraft, RecordId, RecordType
 from recall_worker.refresh import Publisher, read_vault
-from recall_worker.search import search
+from recall_worker.search import order, weigh
 from recall_worker.vault import parse_note, walk_vault
 
 VAULT = Path(__file__).parents[1] / "docs" / "example-vault"
@@ -188,31 +188,32 @@ def test_everything_fits_the_budget(config: Config) -> None:
         read_vault(config, ledger)
         publisher = Publisher(config, ledger, Projects(config.projects, ledger))
         publisher.publish()
-        for snapshot in publisher.snapshots.values():
+        for snapshot in (item.snapshot for item in publisher.published.values()):
             assert {shown.slot for shown in snapshot.shown} == {1, 2, 3}
             assert not snapshot.left_out
             assert not [shown.text for shown in snapshot.shown if shown.slot == 2 and "…" in shown.text]
             assert snapshot.units <= budget.target_units - budget.relevant_reserved_units
 
 
-def ranks(config: Config, examples: list[Example]) -> dict[str, int | None]:
-    """Place of each prompt's gold record among the records that BM25 alone finds; None if it is not found."""
-    found: dict[str, int | None] = {}
+def ranks(config: Config, examples: list[Example]) -> list[int]:
+    """Place of each prompt's gold record in the order of BM25 alone, before any floor."""
+    places: list[int] = []
     with Ledger.open(config.state_dir / "ledger.sqlite3") as ledger:
         read_vault(config, ledger)
         with HybridIndex(config.state_dir / "generations" / "0001", ledger) as index:
             index.follow()
             for example in examples:
-                hits = search(index.view, ledger, example.prompt, None, project=example.project, top_k=50)
-                order = list(dict.fromkeys(hit.record.id for hit in hits))
-                gold = gold_of(example).key
-                found[example.id] = order.index(gold) + 1 if gold in order else None
-    return found
+                scores = weigh(index.view, example.prompt, None).lexical
+                corpus = index.view.corpus
+                rows = order(index.view, scores, corpus.within(example.project), top_k=len(corpus))
+                found = list(dict.fromkeys(corpus.record_id(row) for row in rows))
+                places.append(found.index(RecordId(gold_of(example).key)) + 1)
+    return places
 
 
 def test_bm25_alone_finds_most(config: Config) -> None:
     """Without the encoder, two of three prompts find their record first, and nearly all in the first ten."""
     plain = [example for example in ON_TOPIC if not example.cross]
-    places = [place or 999 for place in ranks(config, plain).values()]
+    places = ranks(config, plain)
     assert sum(place == 1 for place in places) / len(places) >= 0.66
     assert sum(place <= 10 for place in places) / len(places) >= 0.95

@@ -41,7 +41,6 @@ OWNERS = {
     "apscheduler": ("daemon",),
     "torch": ("encoder*",),
     "sentence_transformers": ("encoder*",),
-    "transformers": ("encoder*",),
     "tokenizers": ("encoder*",),
     "onnx": ("encoder*",),
     "onnxruntime": ("encoder*",),
