@@ -12,7 +12,6 @@ import e5_builder
 from recall_worker.encoder_convert import convert
 from recall_worker.encoder_model import ensure_default_model
 
-
 # A busy machine is no reason to fail: what is too slow is told by benchmarks.
 settings.register_profile("recall", deadline=None)
 settings.load_profile("recall")
