@@ -153,7 +153,7 @@ def test_sigterm_leaves_nothing_behind(place: Place) -> None:
         check=False,
     )
     assert second.returncode == 9
-    assert "a worker runs here already" in second.stderr
+    assert "in use already by a worker" in second.stderr
     os.kill(place.status()["worker"]["pid"], signal.SIGTERM)
     place.wait(lambda: place.status()["worker"] is None)
     assert not (place.state / "worker.sock").exists()

@@ -101,19 +101,19 @@ class WorkerError(RecallError):
 
 
 class AlreadyRunning(WorkerError):  # noqa: N818 - the state of the world, not a fault
-    """A second worker was started on one state folder.
+    """A second worker or rebuild was started on one state folder.
 
     Args:
         state: The state folder whose lock is held.
-        pid: Process id of the holder, or None if it is not known.
+        holder: Who holds it, in words.
     """
 
     exit_code = 9
 
-    def __init__(self, state: Path, pid: int | None) -> None:
-        self.pid = pid
-        who = "another process" if pid is None else f"process {pid}"
-        super().__init__(f"{state}: a worker runs here already ({who}). `recall stop` ends it.")
+    def __init__(self, state: Path, holder: str) -> None:
+        super().__init__(
+            f"{state}: in use already by {holder}. `recall stop` ends a worker; wait for a rebuild."
+        )
 
 
 class FrameError(RecallError):

@@ -12,6 +12,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +21,30 @@ from recall_worker.errors import AlreadyRunning, RecallError
 LOCK_NAME: Final = "worker.lock"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds a state folder.
+
+    Attributes:
+        pid: Process id.
+        role: `worker`, or `rebuild` for a rebuild without one.
+    """
+
+    pid: int
+    role: str
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"a {self.role}, process {self.pid}"
+
+
 @contextmanager
-def worker_lock(state_dir: Path) -> Iterator[None]:
+def worker_lock(state_dir: Path, *, role: str = "worker") -> Iterator[None]:
     """Hold the state folder's lock; the folder is made with mode 0700 if it is not there.
+
+    Args:
+        state_dir: The folder.
+        role: What others shall be told of the holder.
 
     Raises:
         AlreadyRunning: Another process holds it.
@@ -41,19 +63,21 @@ def worker_lock(state_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise AlreadyRunning(state_dir, lock_holder(state_dir)) from error
+            holder = lock_holder(state_dir)
+            raise AlreadyRunning(state_dir, str(holder or "another process")) from error
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(handle, f"{os.getpid()} {role}\n".encode(), 0)
         yield
         os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 
 
-def lock_holder(state_dir: Path) -> int | None:
-    """Process id that the lock file names, None if it names none."""
+def lock_holder(state_dir: Path) -> Holder | None:
+    """Who the lock file names, None if it names nobody; only `is_locked` tells whether that still holds."""
     try:
-        return int((state_dir / LOCK_NAME).read_text(encoding="ascii"))
+        pid, role = (state_dir / LOCK_NAME).read_text(encoding="ascii").split()
+        return Holder(pid=int(pid), role=role)
     except (OSError, ValueError):
         return None
 

@@ -11,7 +11,7 @@ import click
 
 from recall_worker.client import ask
 from recall_worker.config import Config
-from recall_worker.errors import WorkerError
+from recall_worker.errors import AlreadyRunning, WorkerError
 from recall_worker.locks import is_locked, lock_holder
 
 POLL_S = 0.05
@@ -31,7 +31,10 @@ def start_worker(config: Config, *, wait_s: float) -> None:
         WorkerError: It ended, or did not answer in time.
     """
     if is_locked(config.state_dir):
-        click.echo(f"The worker runs already (process {lock_holder(config.state_dir)}).")
+        holder = lock_holder(config.state_dir)
+        if holder is not None and holder.role != "worker":
+            raise AlreadyRunning(config.state_dir, str(holder))
+        click.echo(f"The worker runs already ({holder or 'starting'}).")
         return
     process = subprocess.Popen(
         worker_command(config),
@@ -68,6 +71,9 @@ def stop_worker(config: Config, *, wait_s: float = 15.0) -> None:
     if not is_locked(config.state_dir):
         click.echo("No worker runs.")
         return
+    holder = lock_holder(config.state_dir)
+    if holder is not None and holder.role != "worker":
+        raise AlreadyRunning(config.state_dir, str(holder))
     ask(config.state_dir, {"do": "stop"})
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
@@ -76,6 +82,6 @@ def stop_worker(config: Config, *, wait_s: float = 15.0) -> None:
             return
         time.sleep(POLL_S)
     raise WorkerError(
-        f"{config.state_dir}: the worker (process {lock_holder(config.state_dir)}) is still finishing its batch after "
+        f"{config.state_dir}: the worker ({lock_holder(config.state_dir)}) is still finishing its batch after "
         f"{wait_s:g} s. Try again, or end it with `kill`: nothing is lost."
     )

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from recall_worker.client import order
 from recall_worker.config import Config
 from recall_worker.errors import ModelError
-from recall_worker.locks import is_locked
+from recall_worker.locks import is_locked, lock_holder
 
 STAGES = {
     "read": "Reading notes",
@@ -76,8 +76,10 @@ def run_rebuild(config: Config, *, embed: bool) -> None:
         VaultError: The vault as a whole cannot be read; the old index goes on.
         WorkerError: The running worker fell silent.
     """
+    holder = lock_holder(config.state_dir)
+    by_worker = is_locked(config.state_dir) and (holder is None or holder.role == "worker")
     with Bars() as bars:
-        result = _by_worker(config, bars) if is_locked(config.state_dir) else _here(config, bars, embed=embed)
+        result = _by_worker(config, bars) if by_worker else _here(config, bars, embed=embed)
     click.echo(
         f"Rebuilt {result['records']} records, {result['passages']} passages in {result['seconds']} s."
         + (
@@ -109,7 +111,10 @@ def _here(config: Config, bars: Bars, *, embed: bool) -> dict[str, Any]:
     from recall_worker.refresh import Publisher
 
     started = time.monotonic()
-    with worker_lock(config.state_dir), Ledger.open(config.state_dir / "ledger.sqlite3") as ledger:
+    with (
+        worker_lock(config.state_dir, role="rebuild"),
+        Ledger.open(config.state_dir / "ledger.sqlite3") as ledger,
+    ):
         encoder = make_encoder(config) if embed else None
         try:
             if encoder is not None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from recall_worker.client import ask
 from recall_worker.config import Config
 from recall_worker.errors import WorkerError
-from recall_worker.locks import is_locked
+from recall_worker.locks import is_locked, lock_holder
 
 BAR_CELLS = 24
 SHOWN_PROBLEMS = 20
@@ -39,8 +39,8 @@ def _ask_or_read(config: Config) -> dict[str, Any]:
     if is_locked(config.state_dir):
         try:
             return ask(config.state_dir, {"do": "status"})
-        except WorkerError as error:
-            click.echo(f"recall: {error}", err=True)
+        except WorkerError:
+            click.echo(f"In use by {lock_holder(config.state_dir)}, which does not answer (yet).", err=True)
     from recall_worker.ledger import Ledger
     from recall_worker.status import read_status
 
