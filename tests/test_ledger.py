@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -297,7 +298,7 @@ def test_a_stated_id_moves_between_files(ledger: Ledger) -> None:
     """A record cut from one file and pasted into another one stays itself, edited on the way or not."""
     put(ledger, "a.md", draft("dumps", "one", stated=True, passages=["one", "more"]))
     put(ledger, "b.md", draft("b.md", "bystander"))
-    before = passage_ids(ledger)
+    before, seq = passage_ids(ledger), ledger.head_seq()
     ledger.apply(
         [
             change(
@@ -311,6 +312,9 @@ def test_a_stated_id_moves_between_files(ledger: Ledger) -> None:
     assert record is not None
     assert (record.path, record.first_seen, record.date) == ("b.md", 1, DAY)
     assert passage_ids(ledger)["one"] == before["one"]
+    changes = ledger.changes_since(seq)
+    assert changes is not None
+    assert changes.touched == [before["one"]]
 
 
 def test_two_files_swap_their_stated_ids(ledger: Ledger) -> None:
@@ -416,6 +420,17 @@ def test_a_record_out_of_sight_for_a_while_is_the_same(ledger: Ledger) -> None:
     ]
 
 
+def test_a_stated_record_comes_back_edited(ledger: Ledger) -> None:
+    """A record with an `id:` is known again by that alone."""
+    put(ledger, "a.md", draft("dumps", "one", stated=True))
+    put(ledger, "b.md", draft("b.md", "two"))
+    ledger.apply([], vanished=["a.md"], today=DAY)
+    put(ledger, "c.md", draft("dumps", "one, edited", stated=True), today=LATER)
+    record = ledger.record(RecordId("dumps"))
+    assert record is not None
+    assert (record.text, record.first_seen, record.date) == ("one, edited", 1, DAY)
+
+
 def test_a_record_gone_for_long_is_forgotten(ledger: Ledger) -> None:
     """After thirty days the same words are a new record."""
     put(ledger, "a.md", draft("a.md", "one"))
@@ -507,6 +522,17 @@ def test_every_change_moves_the_log(ledger: Ledger, edited: dict[str, object]) -
     assert changes.seq > seq
     assert changes.touched or changes.added
     assert applied.changed == 1
+
+
+def test_white_space_between_passages_moves_the_log(ledger: Ledger) -> None:
+    """A text that differs while its passages do not is still another text."""
+    before = draft("a.md", passages=["one", "two"])
+    put(ledger, "a.md", before)
+    seq = ledger.head_seq()
+    applied = ledger.apply([change("a.md", replace(before, text="one\n\n\ntwo"))], today=DAY)
+    assert applied.changed == 1
+    assert ledger.head_seq() > seq
+    assert first_seen(ledger) == {"one\n\n\ntwo": 1}
 
 
 def test_a_position_the_log_does_not_know_means_start_anew(path: Path, tmp_path: Path) -> None:
@@ -804,6 +830,20 @@ def test_a_read_does_not_wait_for_a_write(path: Path, ledger: Ledger) -> None:
     writer.join()
     other.close()
     assert first_seen(ledger) == {"one": 1, "two": 2}
+
+
+def test_one_read_sees_one_commit(path: Path) -> None:
+    """All queries of a read transaction see the same state, whatever is written meanwhile."""
+    database = Database(path, verify=True)
+    query = "SELECT value FROM meta WHERE key = 'mood'"
+    with database.read() as reading:
+        assert reading.execute(query).fetchone() is None
+        with database.write() as writing:
+            writing.execute("INSERT INTO meta VALUES ('mood', 'calm')")
+        assert reading.execute(query).fetchone() is None
+    with database.read() as reading:
+        assert reading.execute(query).fetchone() == ("calm",)
+    database.close()
 
 
 def test_a_closed_ledger_says_so(path: Path) -> None:

@@ -11,7 +11,6 @@ The steps, each for what the one before left over:
 2. Within a file: the same heading and text; the same text (an item that moved, a heading that was reworded).
 3. Within a file: the same heading (its text was edited).
 4. Within a file: as many unknown records as there are missing ones between the same two neighbours, in order.
-5. Parts of a note of a stated `id:`, in any file: the same text; the same heading.
 """
 
 from __future__ import annotations
@@ -99,8 +98,6 @@ def pair_records(known: Sequence[KnownRecord], drafts: Sequence[PlacedDraft]) ->
     pairing.by(lambda item: (item.path, item.text))
     pairing.by(lambda item: (item.path, item.stated_id, item.key))
     pairing.by_neighbours()
-    pairing.by(lambda item: (item.stated_id, item.text) if item.stated_id else None)
-    pairing.by(lambda item: (item.stated_id, item.key) if item.stated_id else None)
     return pairing.partners
 
 
