@@ -22,7 +22,9 @@ from recall_worker.scan import scan
 from recall_worker.search import search
 
 ROOT = Path(__file__).parents[1]
-PROMPTS = [json.loads(line) for line in (ROOT / "tests/example_queries.jsonl").read_text("utf-8").splitlines()]
+PROMPTS = [
+    json.loads(line) for line in (ROOT / "tests/example_queries.jsonl").read_text("utf-8").splitlines()
+]
 
 pytestmark = pytest.mark.model
 
