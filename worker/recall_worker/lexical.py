@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,11 +56,11 @@ class LexicalScores:
 class LexicalIndex:
     """One generation's index. One thread writes at a time; any number of threads search beside it."""
 
-    def __init__(self, store: Store, *, bm25: Bm25, cache_bytes: int) -> None:
+    def __init__(self, store: Store, *, bm25: Bm25, cache: ByteLru[Any]) -> None:
         """Use `open()`."""
         self._store = store
         self._bm25 = bm25
-        self._cache_bytes = cache_bytes
+        self._cache = cache
         self._writing = threading.Lock()
         self._view = self._read()
 
@@ -78,8 +78,8 @@ class LexicalIndex:
         """
         from recall_worker.lexical_store import Store
 
-        store = Store(folder, decoded=ByteLru(cache_bytes // 2))
-        return cls(store, bm25=bm25 or Bm25(), cache_bytes=cache_bytes)
+        cache: ByteLru[Any] = ByteLru(cache_bytes)
+        return cls(Store(folder, cache=cache), bm25=bm25 or Bm25(), cache=cache)
 
     @property
     def seq(self) -> int:
@@ -89,7 +89,7 @@ class LexicalIndex:
     @property
     def cached_bytes(self) -> int:
         """Memory held by decoded postings and impacts."""
-        return self._store.decoded.nbytes + self._view.cached_bytes
+        return self._cache.nbytes
 
     def __len__(self) -> int:
         """Passages that can be found."""
@@ -172,7 +172,7 @@ class LexicalIndex:
             self._store.close()
 
     def _read(self) -> View:
-        return View(self._store.read(), bm25=self._bm25, cache_bytes=self._cache_bytes // 2)
+        return View(self._store.read(), bm25=self._bm25, cache=self._cache)
 
 
 def _coverage(words: Sequence[tuple[QueryTerm, Impact | None]], row: int) -> float:

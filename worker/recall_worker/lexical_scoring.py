@@ -8,6 +8,7 @@ Next:  worker/recall_worker/lexical.py
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections import OrderedDict
@@ -21,10 +22,12 @@ from numpy.typing import NDArray
 WORDS: Final = "words"
 GRAMS: Final = "grams"
 
-_DENSE_SHARE: Final = 1 / 12
-"""A term in more of the documents than this is kept as one vector: adding it is faster than scattering."""
+_DENSE_SHARE: Final = 1 / 4
+"""A term in more of the documents than this is kept as one vector: faster to add, and little larger."""
 
 _KNOWN_IDFS: Final = 20_000
+
+_serials = itertools.count()
 
 V = TypeVar("V")
 S = TypeVar("S", bound=np.generic)
@@ -92,7 +95,7 @@ class Postings(Protocol):
     def frequency(self, field: str, term: str) -> int:
         """Documents with the term, deleted ones included."""
 
-    def postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Documents with the term, ascending, and how often each has it."""
 
 
@@ -109,7 +112,7 @@ class Impact:
 
     documents: int
     idf: float
-    rows: NDArray[np.intp] | None
+    rows: NDArray[np.int32] | None
     values: NDArray[np.float32]
 
     @property
@@ -123,7 +126,7 @@ class Impact:
         if self.rows is None:
             scores += values
         else:
-            scores[self.rows] += values
+            np.add.at(scores, self.rows, values)
 
     def holds(self, row: int) -> bool:
         """Whether a document has the term."""
@@ -170,14 +173,14 @@ class View:
     """All documents after one commit. Only its caches change: any thread may score while the next is made."""
 
     def __init__(
-        self, segments: Sequence[tuple[Postings, NDArray[np.int64]]], *, bm25: Bm25, cache_bytes: int
+        self, segments: Sequence[tuple[Postings, NDArray[np.int64]]], *, bm25: Bm25, cache: ByteLru[Any]
     ) -> None:
         """Lay segments end to end.
 
         Args:
             segments: Each with the numbers of its deleted documents.
             bm25: How to score.
-            cache_bytes: Limit of the impacts held.
+            cache: Where impacts are kept, beside those of earlier views, which are forgotten in time.
         """
         self.bm25 = bm25
         self._segments = [segment for segment, _ in segments]
@@ -193,14 +196,10 @@ class View:
         self._whole = self.documents[WORDS] == self.size
         mean = float(lengths[self.live].mean(dtype=np.float64)) if self.documents[WORDS] else 0.0
         self._norms = bm25.norms(lengths, mean)
-        self._impacts: ByteLru[Impact] = ByteLru(cache_bytes)
+        self._cache = cache
+        self._serial = next(_serials)
         self._idfs: dict[tuple[str, str], tuple[float, int]] = {}
         self._aligned: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
-
-    @property
-    def cached_bytes(self) -> int:
-        """Memory held by impacts."""
-        return self._impacts.nbytes
 
     @property
     def segments(self) -> int:
@@ -255,11 +254,11 @@ class View:
 
     def impact(self, field: str, term: str) -> Impact | None:
         """What a term adds to each live document, or None if no live document has it."""
-        key = (field, term)
-        impact = self._impacts.get(key)
+        key = (self._serial, field, term)
+        impact: Impact | None = self._cache.get(key)
         if impact is None:
             impact = self._make_impact(field, term)
-            self._impacts.put(key, impact, impact.nbytes)
+            self._cache.put(key, impact, impact.nbytes)
         return impact if impact.documents else None
 
     def _make_impact(self, field: str, term: str) -> Impact:
@@ -269,7 +268,7 @@ class View:
             for base, segment in zip(self._bases, self._segments, strict=False)
             if segment.frequency(field, term)
         ]
-        rows = _joined([base + documents for base, documents, _ in found], np.intp)
+        rows = _joined([base + documents for base, documents, _ in found], np.int32)
         counts = _joined([count for _, _, count in found], np.float32)
         if not self._whole:
             live = self.live[rows]

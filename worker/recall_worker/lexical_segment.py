@@ -19,7 +19,7 @@ from whoosh.reading import TermNotFound
 
 from recall_worker.lexical_scoring import ByteLru
 
-Decoded = tuple[NDArray[np.int32], NDArray[np.float32]]
+Decoded = tuple[NDArray[np.int32], NDArray[Any]]
 
 _COUNTED_TERMS: Final = 20_000
 """Terms whose frequency is remembered; a long pasted log asks for thousands."""
@@ -28,12 +28,12 @@ _COUNTED_TERMS: Final = 20_000
 class Segment:
     """One segment. Its files stay readable, also after a merge removed them, until the last view is gone."""
 
-    def __init__(self, reader: Any, decoded: ByteLru[Decoded]) -> None:
+    def __init__(self, reader: Any, cache: ByteLru[Any]) -> None:
         """Load the columns.
 
         Args:
             reader: Whoosh's SegmentReader; closed with this object.
-            decoded: Where decoded postings are kept, shared by all segments.
+            cache: Where decoded postings are kept.
         """
         self.id: str = reader.segment().segment_id()
         size = reader.doc_count_all()
@@ -42,7 +42,7 @@ class Segment:
         self.grammed = _column(reader, "grammed", size, np.dtype(np.bool_))
         self._schema = reader.schema
         self._terms = reader.codec().terms_reader(reader.storage(), reader.segment())
-        self._decoded = decoded
+        self._cache = cache
         self._frequencies: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
         weakref.finalize(self, _close, self._terms, reader)
@@ -68,11 +68,11 @@ class Segment:
         never waits here.
         """
         key = (self.id, field, term)
-        decoded = self._decoded.get(key)
+        decoded: Decoded | None = self._cache.get(key)
         if decoded is None:
             with self._lock:
                 decoded = _decode(self._terms.matcher(field, term.encode(), self._schema[field].format))
-            self._decoded.put(key, decoded, decoded[0].nbytes + decoded[1].nbytes)
+            self._cache.put(key, decoded, decoded[0].nbytes + decoded[1].nbytes)
         return decoded
 
 
@@ -96,7 +96,8 @@ def _decode(matcher: Any) -> Decoded:
             documents.append(matcher.id())
             counts.append(matcher.weight())
             matcher.next()
-    return np.array(documents, np.int32), np.array(counts, np.float32)
+    small = np.uint8 if max(counts, default=0) < 256 else np.float32
+    return np.array(documents, np.int32), np.array(counts, small)
 
 
 def _close(terms: Any, reader: Any) -> None:

@@ -28,7 +28,7 @@ from whoosh.reading import SegmentReader
 from recall_worker import analysis
 from recall_worker.errors import LexicalIndexError
 from recall_worker.lexical_scoring import GRAMS, WORDS, ByteLru
-from recall_worker.lexical_segment import Decoded, Segment
+from recall_worker.lexical_segment import Segment
 from recall_worker.records import Passage, PassageId
 
 log = logging.getLogger(__name__)
@@ -68,18 +68,18 @@ SCHEMA: Final = fields.Schema(
 class Store:
     """One folder. Not for two threads at once: LexicalIndex sees to that."""
 
-    def __init__(self, folder: Path, *, decoded: ByteLru[Decoded]) -> None:
+    def __init__(self, folder: Path, *, cache: ByteLru[Any]) -> None:
         """Open the folder, or make it if it is missing or empty.
 
         Args:
             folder: Holds nothing else.
-            decoded: Where decoded postings are kept.
+            cache: Where decoded postings are kept.
 
         Raises:
             LexicalIndexError: It is damaged, or was made by another analyzer or schema.
         """
         self.folder = folder
-        self.decoded = decoded
+        self._cache = cache
         self._segments: dict[str, Segment] = {}
         self._synced: set[str] = set()
         try:
@@ -111,7 +111,7 @@ class Store:
             for whoosh_segment in toc.segments:
                 name = whoosh_segment.segment_id()
                 segment = known.get(name) or Segment(
-                    SegmentReader(self._index.storage, SCHEMA, whoosh_segment), self.decoded
+                    SegmentReader(self._index.storage, SCHEMA, whoosh_segment), self._cache
                 )
                 self._segments[name] = segment
                 deleted = np.fromiter(whoosh_segment.deleted_docs(), np.int64)
