@@ -67,7 +67,7 @@ def by_language(prompts: list[dict[str, Any]], right: list[bool]) -> dict[str, f
 
 
 def test_a_colleagues_words_find_the_note(finder: Finder) -> None:
-    """Within the first five and above the floor, for most prompts of each language; all words differ from the note's."""
+    """Within the first five and above the floor, for most prompts of each language."""
     prompts = [prompt for prompt in PROMPTS if prompt["gold"]]
     right = [prompt["gold"].split("#")[0] in finder.paths(prompt["prompt"]) for prompt in prompts]
     shares = by_language(prompts, right)

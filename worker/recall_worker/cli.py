@@ -28,6 +28,9 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a RecallError is for people, not a traceback."""
+        if sys.platform not in ("linux", "darwin"):
+            click.echo(f"recall: runs on Linux and macOS, not on {sys.platform}.", err=True)
+            ctx.exit(1)
         try:
             return super().invoke(ctx)
         except RecallError as error:
