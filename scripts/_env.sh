@@ -152,9 +152,13 @@ install_env() {
   env_is_ready "$level" "$sha256" && return 0 # somebody else did it while we waited
   [ -f "$stamp" ] && grep -q '^dev ' "$stamp" && level=dev
   [ "$level" = dev ] && what=".[dev]"
-  say "Installing Recall into .venv: about 1.5 GB, one to five minutes."
-  [ "$(uname -s)" = Darwin ] ||
-    note "  (If pip fetches CUDA builds, it is several GB more: the README says how to get the CPU build.)"
+  if grep -Eq '^(base|dev) ' "$stamp" 2>/dev/null; then
+    say "Bringing .venv up to date."
+  else
+    say "Installing Recall into .venv: about 1.5 GB, one to five minutes."
+    [ "$(uname -s)" = Darwin ] ||
+      note "  (If pip fetches CUDA builds, it is several GB more: the README says how to get the CPU build.)"
+  fi
   : >"$install_log"
   cd "$root"
   make_venv
