@@ -41,11 +41,11 @@ class Segment:
         self.lengths = _column(reader, "length", size, np.dtype(np.float32))
         self.grammed = _column(reader, "grammed", size, np.dtype(np.bool_))
         self._schema = reader.schema
-        self._terms = reader.codec().terms_reader(reader.storage(), reader.segment())
+        self._terms = reader._terms
         self._cache = cache
         self._frequencies: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
-        weakref.finalize(self, _close, self._terms, reader)
+        weakref.finalize(self, reader.close)
 
     def frequency(self, field: str, term: str) -> int:
         """Documents with the term, deleted ones included."""
@@ -98,8 +98,3 @@ def _decode(matcher: Any) -> Decoded:
             matcher.next()
     small = np.uint8 if max(counts, default=0) < 256 else np.float32
     return np.array(documents, np.int32), np.array(counts, small)
-
-
-def _close(terms: Any, reader: Any) -> None:
-    terms.close()
-    reader.close()
