@@ -16,8 +16,6 @@ from typing import Any, Final
 import regex
 import snowballstemmer
 
-Fold = Callable[[str], str]
-
 _ALEF_FORMS: Final = str.maketrans(
     {
         "أ": "ا",
