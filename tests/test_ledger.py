@@ -347,6 +347,30 @@ def test_giving_an_id_keeps_the_record(ledger: Ledger) -> None:
     assert changes.touched == [passage.id for passage in ledger.all_passages()]
 
 
+def test_of_two_stated_twins_one_gives_its_id_up(ledger: Ledger) -> None:
+    """Each file's record stays its own, and the other one has the id for itself."""
+    twins = [change(f"{name}.md", draft("x", name, stated=True)) for name in "ab"]
+    ledger.apply(twins, today=DAY)
+    ledger.apply(
+        [change("a.md", draft("a.md", "a, edited")), change("b.md", draft("x", "b, edited", stated=True))],
+        today=LATER,
+    )
+    assert [(record.id, record.text) for record in ledger.snapshot_records()] == [
+        ("a.md", "a, edited"),
+        ("x", "b, edited"),
+    ]
+
+
+def test_headings_tell_equal_texts_apart(ledger: Ledger) -> None:
+    """Two parts that say the same are told by their headings."""
+    put(ledger, "a.md", draft("a.md#A", "same"), draft("a.md#B", "same"))
+    put(ledger, "a.md", draft("a.md#B", "same"), draft("a.md#A", "same, edited"))
+    assert [(record.id, record.text) for record in ledger.snapshot_records()] == [
+        ("a.md#A", "same, edited"),
+        ("a.md#B", "same"),
+    ]
+
+
 def test_another_id_and_other_words_are_another_record(ledger: Ledger) -> None:
     """A file given over to another stated record does not hand its first day on."""
     put(ledger, "a.md", draft("x", "one", stated=True))
@@ -767,6 +791,16 @@ def test_the_last_sixteen_manifests_of_each_scope_are_known(ledger: Ledger) -> N
     assert manifest is not None
     assert manifest.text == "snapshot 16"
     assert [(item.record_id, item.slot, item.text) for item in manifest.shown] == [("r16", 3, "text 16")]
+
+
+def test_the_same_snapshot_again_is_not_written(path: Path, ledger: Ledger) -> None:
+    """Publishing every two seconds what was published before leaves the disk alone."""
+    for _ in range(2):
+        with closing(sqlite3.connect(path)) as other:
+            before = other.execute("PRAGMA data_version").fetchone()
+            ledger.remember_manifest("", b"1" * 32, text="snapshot", shown=[])
+            written = other.execute("PRAGMA data_version").fetchone() != before
+    assert not written
 
 
 def test_projects_bind_any_directory(ledger: Ledger) -> None:

@@ -161,7 +161,7 @@ def _update(db: sqlite3.Connection, old: KnownRecord, placed: PlacedDraft) -> bo
     """
     columns = _columns(placed)
     different = {name for name, value in columns.items() if value != getattr(old, name)}
-    renamed = placed.stated_id not in (None, old.stated_id) and old.id != placed.draft.key
+    renamed = placed.stated_id != old.stated_id and old.id != placed.draft.key
     if renamed:
         rename(db, old.first_seen, old.id, free_id(db, placed.draft.key))
     if different:

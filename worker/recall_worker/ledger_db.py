@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -90,8 +90,7 @@ class Database:
         """Wait for the write in hand and close; a reader still at work closes its connection when done."""
         with self._lock:
             self._closed = True
-            while self._idle:
-                self._idle.pop().close()
+            self._close_idle()
             self._writer.close()
 
     def _take_reader(self) -> sqlite3.Connection:
@@ -109,8 +108,13 @@ class Database:
             self._idle.append(connection)
         else:
             connection.close()
-        while self._closed and self._idle:
-            self._idle.pop().close()
+        if self._closed:
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # another thread may be emptying the list as well
+            while True:
+                self._idle.pop().close()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

@@ -44,7 +44,7 @@ def find_moves(
     left: defaultdict[str, list[str]] = defaultdict(list)
     sizes: defaultdict[int, set[str]] = defaultdict(set)
     for path, state in sorted(known.items()):
-        if state.sha256 and state.size and (path not in files or path in arrivals):
+        if path not in files or path in arrivals:
             left[state.sha256].append(path)
             sizes[state.size].add(path)
     arrived: defaultdict[str, list[str]] = defaultdict(list)
