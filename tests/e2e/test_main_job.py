@@ -213,6 +213,21 @@ def test_a_missing_vault_is_said_clearly(place: Place) -> None:
     place.vault.mkdir()
 
 
+def test_an_emptied_vault_wipes_nothing_unasked(place: Place) -> None:
+    """The digest goes on, status says why; `--confirm-empty` is the way out."""
+    fill(place)
+    place.recall("rebuild")
+    place.recall("start")
+    for note in place.vault.rglob("*.md"):
+        note.unlink()
+    place.wait(lambda: place.status()["failures"])
+    assert "--confirm-empty" in place.status()["failures"][0]["message"]
+    assert "Never migrate" in place.digest("zzz")
+    assert place.recall("rebuild", check=False).returncode == 4
+    place.recall("rebuild", "--confirm-empty")
+    assert place.digest("zzz") == ""
+
+
 def test_status_is_json_without_a_state(place: Place) -> None:
     """A program that asks gets JSON even before the first start."""
     assert json.loads(place.recall("status", "--json", check=False).stdout)["worker"] is None

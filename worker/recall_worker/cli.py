@@ -123,11 +123,12 @@ def status(as_json: bool, **options: Any) -> None:
 @main.command()
 @config_options
 @click.option("--no-embed", is_flag=True, help="Leave missing vectors to the worker.")
-def rebuild(no_embed: bool, **options: Any) -> None:
+@click.option("--confirm-empty", is_flag=True, help="Forget everything if the vault has no notes any more.")
+def rebuild(no_embed: bool, confirm_empty: bool, **options: Any) -> None:
     """Build the index afresh from the vault, beside the one that serves, then swap. Run it after bulk imports."""
     from recall_worker.commands.rebuild import run_rebuild
 
-    run_rebuild(read_config(**options), embed=not no_embed)
+    run_rebuild(read_config(**options), embed=not no_embed, confirm_empty=confirm_empty)
 
 
 @main.command("hook-config")

@@ -276,7 +276,7 @@ class Daemon:
             yield {"done": True, "pid": os.getpid()}
             self._stop.set()
         elif do == "rebuild":
-            async for line in self._rebuild():
+            async for line in self._rebuild(confirm_empty=order.get("confirm_empty") is True):
                 yield line
         else:
             raise UsageError(f"worker: wanted one of ping, status, scan, stop, rebuild, got {do!r}.")
@@ -298,7 +298,7 @@ class Daemon:
         }
         return read_status(self._config, self._ledger, worker=running, encoder=encoder, view=self._index.view)
 
-    async def _rebuild(self) -> AsyncIterator[dict[str, Any]]:
+    async def _rebuild(self, *, confirm_empty: bool) -> AsyncIterator[dict[str, Any]]:
         """Rebuild in the refresh thread, so that no scan runs beside it, telling how far it is."""
         if self._rebuilding:
             raise UsageError("a rebuild is running already; `recall status` shows it.")
@@ -311,7 +311,9 @@ class Daemon:
             )
 
         self._rebuilding = True
-        work = asyncio.ensure_future(self._in(self._refreshing, lambda: self._rebuild_and_swap(tell)))
+        work = asyncio.ensure_future(
+            self._in(self._refreshing, lambda: self._rebuild_and_swap(tell, confirm_empty=confirm_empty))
+        )
         try:
             while not work.done() or not lines.empty():
                 with contextlib.suppress(TimeoutError):
@@ -320,7 +322,9 @@ class Daemon:
         finally:
             self._rebuilding = False
 
-    def _rebuild_and_swap(self, tell: Callable[[str, int, int], None]) -> dict[str, Any]:
+    def _rebuild_and_swap(
+        self, tell: Callable[[str, int, int], None], *, confirm_empty: bool
+    ) -> dict[str, Any]:
         started = time.monotonic()
         encoder = self._encoder
         if encoder is not None and not encoder.ready:
@@ -331,7 +335,9 @@ class Daemon:
                 log.warning("rebuild without vectors: %s", error)
                 encoder = None
         old = self._index
-        self._index = rebuild(self._config, self._ledger, encoder=encoder, progress=tell)
+        self._index = rebuild(
+            self._config, self._ledger, encoder=encoder, progress=tell, confirm_empty=confirm_empty
+        )
         self._publisher.publish()
         self._loop.call_soon_threadsafe(self._loop.call_later, RETIRE_S, old.close)
         remove_other_generations(self._config.state_dir)

@@ -59,7 +59,12 @@ def serving_generation(state_dir: Path) -> Path:
 
 
 def rebuild(
-    config: Config, ledger: Ledger, *, encoder: BulkEncoder | None, progress: Progress
+    config: Config,
+    ledger: Ledger,
+    *,
+    encoder: BulkEncoder | None,
+    progress: Progress,
+    confirm_empty: bool = False,
 ) -> HybridIndex:
     """Build a fresh generation from the vault and make it the one that serves.
 
@@ -67,6 +72,8 @@ def rebuild(
 
     Args:
         encoder: None to leave missing vectors for later.
+        progress: Told how far it is; may raise to end the rebuild.
+        confirm_empty: Take a vault without any note as meant.
 
     Returns:
         The new index, open. The caller closes the old one, then calls `remove_other_generations`.
@@ -74,14 +81,20 @@ def rebuild(
     Raises:
         VaultError: The vault as a whole cannot be read; the old generation goes on.
     """
-    read_vault(config, ledger, full=True, progress=lambda done, total: progress("read", done, total))
+    read_vault(
+        config,
+        ledger,
+        full=True,
+        confirm_empty=confirm_empty,
+        progress=lambda done, total: progress("read", done, total),
+    )
     index = HybridIndex(_next_folder(config.state_dir), ledger)
     try:
         index.follow(lambda done, total: progress("index", done, total))
         if encoder is not None:
             index.attach(encoder.name, encoder.dimension, _space(config, encoder))
             embed_all(index, encoder, progress=progress)
-        read_vault(config, ledger)
+        read_vault(config, ledger, confirm_empty=confirm_empty)
         index.follow()
         _write_current(config.state_dir, index.folder.name)
     except BaseException:

@@ -86,12 +86,14 @@ def read_vault(
     ledger: Ledger,
     *,
     full: bool = False,
+    confirm_empty: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScanReport:
     """Scan the configured vault into the ledger.
 
     Args:
         full: Read every file again, whatever its size and time say.
+        confirm_empty: Take a vault without any note as meant, instead of keeping what is known.
         progress: Called with files done and files in all.
 
     Raises:
@@ -103,6 +105,7 @@ def read_vault(
         today=dt.date.today(),
         max_note_bytes=config.max_note_bytes,
         full=full,
+        confirm_empty=confirm_empty,
         progress=progress,
     )
     log.info(

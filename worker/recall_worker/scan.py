@@ -136,7 +136,7 @@ def _refuse_emptied(vault: Path, ledger: Ledger) -> None:
     if count:
         raise VaultError(
             f"{vault}: no notes there any more, where {count} records were read before. Kept them all. "
-            "Bring the folder back, or confirm that it is meant to be empty with `--confirm-empty`."
+            "Bring the folder back, or confirm that it is meant to be empty with `recall rebuild --confirm-empty`."
         )
 
 

@@ -69,7 +69,7 @@ class Bars:
             self._said.add((stage, total))
 
 
-def run_rebuild(config: Config, *, embed: bool) -> None:
+def run_rebuild(config: Config, *, embed: bool, confirm_empty: bool) -> None:
     """Rebuild and say what came of it.
 
     Raises:
@@ -79,7 +79,10 @@ def run_rebuild(config: Config, *, embed: bool) -> None:
     holder = lock_holder(config.state_dir)
     by_worker = is_locked(config.state_dir) and (holder is None or holder.role == "worker")
     with Bars() as bars:
-        result = _by_worker(config, bars) if by_worker else _here(config, bars, embed=embed)
+        if by_worker:
+            result = _by_worker(config, bars, confirm_empty=confirm_empty)
+        else:
+            result = _here(config, bars, embed=embed, confirm_empty=confirm_empty)
     click.echo(
         f"Rebuilt {result['records']} records, {result['passages']} passages in {result['seconds']} s."
         + (
@@ -92,16 +95,17 @@ def run_rebuild(config: Config, *, embed: bool) -> None:
         click.echo(f"{result['problems']} problems in the vault: `recall status` shows them.", err=True)
 
 
-def _by_worker(config: Config, bars: Bars) -> dict[str, Any]:
+def _by_worker(config: Config, bars: Bars, *, confirm_empty: bool) -> dict[str, Any]:
     """Ask the running worker and show how far it is."""
-    for said in order(config.state_dir, {"do": "rebuild"}, timeout_s=SILENCE_S):
+    message = {"do": "rebuild", "confirm_empty": confirm_empty}
+    for said in order(config.state_dir, message, timeout_s=SILENCE_S):
         if said.get("done"):
             return said
         bars.tell(said["stage"], said["done_units"], said["total"])
     sys.exit("recall: the worker hung up during the rebuild. Its old index goes on; see worker.log.")
 
 
-def _here(config: Config, bars: Bars, *, embed: bool) -> dict[str, Any]:
+def _here(config: Config, bars: Bars, *, embed: bool, confirm_empty: bool) -> dict[str, Any]:
     """Do it in this process, as the worker would."""
     from recall_worker.daemon import make_encoder
     from recall_worker.ledger import Ledger
@@ -124,7 +128,9 @@ def _here(config: Config, bars: Bars, *, embed: bool) -> dict[str, Any]:
                 except ModelError as error:
                     click.echo(f"recall: {error}", err=True)
             ready = encoder if encoder is not None and encoder.ready else None
-            with rebuild(config, ledger, encoder=ready, progress=bars.tell) as index:
+            with rebuild(
+                config, ledger, encoder=ready, progress=bars.tell, confirm_empty=confirm_empty
+            ) as index:
                 Publisher(config, ledger, Projects(config.projects, ledger)).publish()
                 passages, missing = len(index.view.corpus), index.missing()
             remove_other_generations(config.state_dir)
