@@ -80,6 +80,30 @@ def test_unknown_type() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "ours"),
+    [
+        ("typ", "type"),
+        ("tpye", "type"),
+        ("priorty", "priority"),
+        ("Projects", "project"),
+        ("splits", "split"),
+    ],
+)
+def test_misspelt_keys(key: str, ours: str) -> None:
+    """A key that is nearly ours is told, so that no priority is lost without a word."""
+    _, (problem,) = read(f"a: b\n{key}: high")
+    assert (problem.line, problem.fatal) == (2, False)
+    assert f"Did you mean `{ours}`?" in problem.message
+
+
+def test_keys_of_others() -> None:
+    """Keys that other programs read are none of our business, nor is a near one beside the right one."""
+    facts(
+        "aliases: x\ncssclass: y\nrate: 5\nstate: open\nupdated: 2026-11-02\nid: a\nkind: b\nproject: a\nprojects: b"
+    )
+
+
 def test_an_empty_type_is_none() -> None:
     """A key without a value, as templates leave it, is no fault."""
     assert (

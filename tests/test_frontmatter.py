@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_worker.errors import NoteError
-from recall_worker.frontmatter import FASTEST_LOADER, Header, Loader, find_front_matter, parse_front_matter
+from recall_worker.frontmatter import (
+    FASTEST_LOADER,
+    Header,
+    Loader,
+    find_front_matter,
+    misplaced_front_matter,
+    parse_front_matter,
+)
 from recall_worker.markdown import Body
 
 
@@ -104,11 +111,50 @@ def test_sensible_readings(text: str, found: dict[str, tuple[str, ...]] | None) 
     assert (items(text) if found else read(text)) == found
 
 
-def test_a_list_after_a_hash() -> None:
-    """`tags: #postgres` is a comment to YAML; its words are kept."""
-    header = read("tags: #postgres #sql")
-    assert header is not None
-    assert (header.values["tags"].items, header.values["tags"].comment) == ((), "postgres #sql")
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("tags: #postgres #sql", ("postgres sql",)),
+        ("tags: [#a, '#b', 🔥, c#] # all", ("a", "#b", "🔥", "c#")),
+        ("Tags:\n- #a\n- b # mine", ("a", "b")),
+        ("tags: # none yet", ()),
+        ("tags: c# #", ("c#",)),
+    ],
+)
+def test_tags_with_their_mark(text: str, tags: tuple[str, ...]) -> None:
+    """The "#" of a tag starts no comment, wherever people put it; a "#" before a space does."""
+    assert items(text)["tags"] == tags
+
+
+def misplaced(text: str) -> int | None:
+    """Line on which words look like front matter."""
+    problem = misplaced_front_matter("a.md", Body.of(text))
+    assert problem is None or not problem.fatal
+    return problem and problem.line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("---\ntype: lesson\n---\nwords", 1),
+        ("\n  ---\n  priority: high\n  ---\nwords", 2),
+        ("> ---\n> date: 2026-11-02\n> ---", 1),
+        ("```markdown\n---\ntype: lesson\n---\n```", 2),
+        ("# Title\n\n---\ntags: [a]\n---\nwords", 3),
+        ("type: lesson\npriority: high\n\nwords", 1),
+        ("type:: lesson", 1),
+        ("- **Priority**: high", 1),
+        ("words\n\n---\ntype: lesson\n---", None),
+        ("# Jekyll\n\nBegin a page with\n\n```\n---\ntype: post\n---\n```", None),
+        ("---\nwords\n---", None),
+        ("Date: Monday", None),
+        ("Types: a, b", None),
+        ("", None),
+    ],
+)
+def test_misplaced_front_matter(text: str, line: int | None) -> None:
+    """Front matter that a person put in a place where it is not read is told; talk of it is not."""
+    assert misplaced(text) == line
 
 
 def test_claude_code_metadata() -> None:

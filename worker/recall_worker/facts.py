@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,6 +37,9 @@ _AUTO_MEMORY: Final = {
 }
 _TYPES: Final = {kind.value: kind for kind in RecordType}
 _PRIORITIES: Final = {"high": True, "normal": False, "medium": False, "low": False}
+
+_KEYS: Final = ("type", "priority", "date", "project", "tags", "split")
+_NEAR: Final = 0.8  # ratio at which a key is taken for a misspelling: "typ", "priorty", "projekt"
 
 _QUOTES: Final = " \t\"'“”‘’«»[]"
 _FOLDER_NUMBER: Final = re.compile(r"^[\W\d_]+")
@@ -102,7 +105,7 @@ def read_facts(path: str, header: Header, *, today: dt.date) -> tuple[Facts, tup
     Returns:
         The facts; and what a person should mend, in the order of lines.
     """
-    problems = list(header.problems)
+    problems = [*header.problems, *_misspelt(path, header)]
 
     def report(line: int, message: str) -> None:
         problems.append(Problem(path=path, line=line, message=message, fatal=False))
@@ -130,6 +133,19 @@ def unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
     for tag in tags:
         first.setdefault(tag.casefold(), tag)
     return tuple(first.values())
+
+
+def _misspelt(path: str, header: Header) -> Iterator[Problem]:
+    """Keys that are nearly ours: `priorty: high` must not be lost without a word."""
+    for key, value in header.values.items():
+        for ours in _KEYS:
+            swapped = sorted(key) == sorted(ours)
+            near = swapped or difflib.SequenceMatcher(None, key, ours).ratio() >= _NEAR
+            if near and key not in (*_KEYS, "tag") and ours not in header.values:
+                message = (
+                    f"`{cut(key, _GOT_UNITS)}` says nothing to Recall. Left it out. Did you mean `{ours}`?"
+                )
+                yield Problem(path=path, line=value.line, message=message, fatal=False)
 
 
 def _type(path: str, value: Value | None, report: Report) -> RecordType:
@@ -207,8 +223,7 @@ def _tags(header: Header) -> tuple[str, ...]:
     """`tags:` and `tag:` as a list, or as words between commas or spaces, with or without "#"."""
     found: list[str] = []
     for value in filter(None, map(header.values.get, ("tags", "tag"))):
-        comment = () if value.comment[:1].isspace() else (value.comment,)
-        for item in value.items or comment:
+        for item in value.items:
             if len(value.items) > 1:
                 found.append(item)
             else:

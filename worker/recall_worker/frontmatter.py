@@ -40,6 +40,15 @@ _NOTHING: Final = (0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF)
 _CLEAN: Final = dict.fromkeys(_SPACES, " ") | {9: "  "} | dict.fromkeys(_NOTHING, "")
 _WIDE_COLON: Final = re.compile(r"^(\s*[\w-]+)\s*：\s*", re.MULTILINE)
 
+# Tags with their "#", which would start a comment: `tags: #a #b`, `tags: [#a, #b]`, `- #a`.
+_TAGS_LINE: Final = re.compile(
+    r"^\s*tags?\s*:[^\n\[]*(?:\[[^\n\]]*)?|^\s*-\s+#", re.MULTILINE | re.IGNORECASE
+)
+_TAG_MARK: Final = re.compile(r"(?<=[\s\[,])#(?=[^\s#]|$)")
+
+_TELLING_KEY: Final = re.compile(r"[\s>*-]*(?:type|priority|split)[\s*]*(?:::?|：)", re.IGNORECASE)
+_OUR_KEY: Final = re.compile(r"\W*(?:type|priority|date|project|tags|split)\s*[:：]", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
@@ -48,12 +57,10 @@ class Value:
     Attributes:
         items: Every scalar in it as text, nested lists flattened; empty if there is nothing.
         line: 1-based line of the file where its key stands.
-        comment: What YAML took for a comment on an otherwise empty value (`tags: #postgres`), without its "#".
     """
 
     items: tuple[str, ...]
     line: int
-    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +114,8 @@ def find_front_matter(path: str, body: Body) -> tuple[int, int] | None:
 def parse_front_matter(path: str, body: Body, *, loader: Loader = FASTEST_LOADER) -> Header | None:
     """Read the lines between the fences.
 
-    Tabs, no-break and wide spaces count as spaces and a wide colon after a key as a colon.
+    Tabs, no-break and wide spaces count as spaces, a wide colon after a key as a colon, and the "#" of a tag
+    as nothing.
 
     Args:
         path: Vault-relative path.
@@ -120,7 +128,7 @@ def parse_front_matter(path: str, body: Body, *, loader: Loader = FASTEST_LOADER
     Raises:
         NoteError: Not YAML, or more of it than a person writes; with the line of the file.
     """
-    text = _WIDE_COLON.sub(r"\1: ", body.text.translate(_CLEAN))
+    text = _clean(body.text)
     if not text.strip():
         return Header()
     if not any(_KEY.match(line) for line in text.split("\n")):
@@ -131,6 +139,37 @@ def parse_front_matter(path: str, body: Body, *, loader: Loader = FASTEST_LOADER
     except yaml.YAMLError as error:
         raise _note_error(path, body, error) from None
     return _read_mapping(path, body, text, node) if isinstance(node, yaml.MappingNode) else None
+
+
+def misplaced_front_matter(path: str, body: Body) -> Problem | None:
+    """What looks like front matter among the words: indented, quoted, fenced, twice, below the title, bare.
+
+    Args:
+        path: Vault-relative path, for the problem.
+        body: What is read as the note's words.
+
+    Returns:
+        A problem on its first line, since a type or priority must not be lost without a word.
+    """
+    written = [index for index, line in enumerate(body.lines) if line.strip()][:3]
+    for index in written:
+        line, below = body.lines[index], body.lines[index + 1 : index + 2]
+        opens = _FENCE.fullmatch(line.strip("> \t")) and below and _OUR_KEY.match(below[0])
+        if opens or _TELLING_KEY.match(line):
+            message = (
+                "These lines look like front matter, but are not where it is read. Read them as text. "
+                "Put them at the top of the file, between two lines of ---, without other marks."
+            )
+            return Problem(path=path, line=body.numbers[index], message=message, fatal=False)
+        if not line.lstrip("> \t").startswith(("#", "```", "~~~")):
+            break
+    return None
+
+
+def _clean(text: str) -> str:
+    """Mend what only looks like YAML to a person; lines stay where they are."""
+    text = _WIDE_COLON.sub(r"\1: ", text.translate(_CLEAN))
+    return _TAGS_LINE.sub(lambda line: _TAG_MARK.sub("", line[0]), text)
 
 
 def _check_bounds(path: str, body: Body, text: str, loader: Loader) -> None:
@@ -169,16 +208,13 @@ def _read_mapping(path: str, body: Body, text: str, node: yaml.MappingNode) -> H
         if not isinstance(key_node, yaml.ScalarNode):
             continue
         key = re.sub(r"[\s_-]+", " ", key_node.value.strip().casefold())
-        index = key_node.start_mark.line
-        line = _number(body, index)
+        line = _number(body, key_node.start_mark.line)
         if key in values:
             message = f"`{key}` stands twice. Used this one. Remove the other."
             problems.append(Problem(path=path, line=line, message=message, fatal=False))
         if key == "metadata" and isinstance(value_node, yaml.MappingNode):
             nested = dict(_read_mapping(path, body, text, value_node).values)
-        items = tuple(_scalars(value_node, text))
-        comment = "" if items or index >= len(body.lines) else body.lines[index].partition("#")[2]
-        values[key] = Value(items=items, line=line, comment=comment)
+        values[key] = Value(items=tuple(_scalars(value_node, text)), line=line)
     return Header(values=nested | values, problems=tuple(problems))
 
 

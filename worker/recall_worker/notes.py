@@ -19,7 +19,7 @@ import regex
 
 from recall_worker.errors import NoteError
 from recall_worker.facts import Facts, Split, read_facts, unique_tags
-from recall_worker.frontmatter import Header, find_front_matter, parse_front_matter
+from recall_worker.frontmatter import Header, find_front_matter, misplaced_front_matter, parse_front_matter
 from recall_worker.markdown import Body, code_ranges, is_inside, parse_blocks
 from recall_worker.passages import TITLE_SEPARATOR, Heading, split_passages
 from recall_worker.records import PassageDraft, Problem, RecordDraft, RecordType
@@ -37,6 +37,8 @@ _MARKS: Final = (
 )
 
 _TAG: Final = regex.compile(r"(?<!\S)#([\p{L}\p{M}\p{N}\p{Extended_Pictographic}\u200D\uFE0F_/-]++)")
+_CONFLICT_OPENER: Final = regex.compile(r"^<{7} ", regex.MULTILINE)
+_CONFLICT_CLOSER: Final = regex.compile(r"^>{7} ", regex.MULTILINE)
 _NOT_A_NUMBER: Final = regex.compile(r"[^\p{N}_/-]")
 
 
@@ -79,10 +81,9 @@ def parse_note(path: str, data: bytes, *, max_bytes: int, today: dt.date) -> Par
             header, body = parsed, file.part(len(file.lines) if above.is_open else fences[1] + 1)
         else:
             problems.append(Problem(path=path, line=fences[0], message=_NO_KEYS, fatal=False))
-    elif file.text.lstrip().startswith("+++\n"):
-        problems.append(Problem(path=path, line=file.first_number, message=_TOML, fatal=False))
     public = withhold_private(path, body)
     visible = drop_comments(path, public.body)
+    problems += _doubts(path, visible.body)
     facts, wrong = read_facts(path, header, today=today)
     parts, more = _parts(path, visible.body, facts, today)
     records = tuple(_records(path, parts, facts))
@@ -99,6 +100,21 @@ _TOML: Final = (
     "Front matter in TOML (+++) is not read. Read it as text. "
     "Write it as `key: value` lines between two --- instead."
 )
+_CONFLICT: Final = "This is the mark of a merge conflict. Read both sides. Keep one and remove the marks."
+
+
+def _doubts(path: str, body: Body) -> Iterator[Problem]:
+    """What is read as words, but was hardly meant so."""
+    if misplaced := misplaced_front_matter(path, body):
+        yield misplaced
+    elif body.text.lstrip().startswith("+++\n"):
+        yield Problem(path=path, line=body.first_number, message=_TOML, fatal=False)
+    opener = _CONFLICT_OPENER.search(body.text)
+    if opener is None or not _CONFLICT_CLOSER.search(body.text, opener.end()):
+        return
+    if not is_inside(opener.start(), code_ranges(body, parse_blocks(body))):
+        line = body.numbers[body.text.count("\n", 0, opener.start())]
+        yield Problem(path=path, line=line, message=_CONFLICT, fatal=False)
 
 
 def _decode(path: str, data: bytes, *, max_bytes: int) -> str:
