@@ -75,7 +75,17 @@ def test_hits_do_not_repeat_each_other_nor_fill_the_slot_from_one_record() -> No
         hit("And a third matter: certificates are renewed in March.", record="c", rank=4),
         hit("And a fourth: who may restart the gateway at night.", record="c", rank=5),
     ]
-    assert verdicts(hits, []) == ["shown", "repeats a better hit", "shown", "shown", "enough of this record"]
+    assert verdicts(hits, []) == ["older version", "shown", "shown", "shown", "enough of this record"]
+
+
+def test_of_two_versions_the_newer_stays_in_the_better_ones_place() -> None:
+    """Yesterday's correction beats last year's wording, however the search ranks them."""
+    old, new = hit(LONG_EN, record="old", rank=1), hit(LONG_EN.replace("hour", "day"), record="new", rank=2)
+    for hits in ([old, new], [new, old]):
+        composed = compose_relevant(hits, [], room_units=1_500, budget=BUDGET, first=False)
+        assert "same day" in composed.text
+        assert "same hour" not in composed.text
+        assert [fate.hit.record.id for fate in composed.fates if fate.verdict == "older version"] == ["old"]
 
 
 def test_nothing_found_is_empty() -> None:

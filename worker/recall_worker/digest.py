@@ -8,6 +8,7 @@ Next:  worker/recall_worker/answer.py
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -59,7 +60,7 @@ class Relevant:
     Attributes:
         text: Separator, heading and lines; empty when nothing is shown.
         units: UTF-16 units of `text`.
-        fates: One for each hit looked at, best first.
+        fates: One for each hit.
     """
 
     text: str
@@ -109,9 +110,9 @@ def _choose(
 ) -> tuple[list[Fate], list[Fate]]:
     """Walk the hits best first until the room is used up."""
     chosen: list[Fate] = []
-    fates: list[Fate] = []
+    newest, fates = _newest_versions(hits)
     full = False
-    for hit in hits:
+    for hit in newest:
         line = _line(hit, budget.relevant_record_units)
         fate = _repetition(hit, line, shown, chosen)
         if fate is None and not full:
@@ -123,6 +124,31 @@ def _choose(
                 full = left <= MIN_LINE_UNITS
         fates.append(fate or Fate(hit=hit, verdict="no room"))
     return chosen, fates
+
+
+def _newest_versions(hits: Sequence[Hit]) -> tuple[list[Hit], list[Fate]]:
+    """Of two versions of one text in different records the newer stays, in the place of the better."""
+    newest: list[Hit] = []
+    texts: list[str] = []
+    older: list[Fate] = []
+    for hit in hits:
+        text = _comparable(hit.passage.text)
+        for place, (other, said) in enumerate(zip(newest, texts, strict=True)):
+            alike = fuzz.ratio(text, said, score_cutoff=SAME_RATIO)
+            if alike and other.record.id != hit.record.id:
+                if _age(hit) > _age(other):
+                    newest[place], texts[place] = hit, text
+                    hit, other = other, hit
+                older.append(Fate(hit=hit, verdict="older version", other=other.record.id, ratio=alike / 100))
+                break
+        else:
+            newest.append(hit)
+            texts.append(text)
+    return newest, older
+
+
+def _age(hit: Hit) -> tuple[dt.date, int]:
+    return hit.record.date, hit.record.first_seen
 
 
 def _repetition(hit: Hit, line: str, shown: Sequence[ShownLike], chosen: Sequence[Fate]) -> Fate | None:
