@@ -32,6 +32,7 @@ MIN_COSINE: Final = 0.97
 
 _OPSET: Final = 17  # the first with LayerNormalization
 _MASKED: Final = -10_000.0
+_TINY: Final = 1e-6
 _PROBES: Final = (
     "How do I restart the database after a failed migration?",
     "Never run a migration against production without a dump taken the same hour.",
@@ -86,37 +87,58 @@ def _export_float32(folder: Path, target: Path, progress: Progress) -> NDArray[n
     progress("loading the float32 model", 0.2)
     model = load_folder(folder)
     progress("exporting to ONNX", 0.3)
+    wanted = _probe(model)
     export(model, target)
-    return _probe(model)
+    return wanted
 
 
 def export(model: SentenceTransformer, path: Path) -> None:
-    """Write the transformer as an ONNX graph from token ids and mask to token vectors.
+    """Write the transformer as an ONNX graph from token ids and mask to token vectors. Spoils the model.
 
     The graph takes any number of texts and tokens. It adds the mask as numbers, which transformers passes
     through: its own way to build one branches on shapes, and a trace keeps only one branch.
     """
     import torch
 
-    class Graph(torch.nn.Module):  # type: ignore[misc]  # torch is Any to the checker
+    class PerToken(torch.nn.Module):  # type: ignore[misc]  # torch is Any to the checker
+        """A linear layer that brings each token to length 1 first, and its result back.
+
+        The same function of numbers, but int8 scales its input over the whole text, and tokens differ by a
+        factor of ten: this takes four fifths of int8's error away for an eighth of the time.
+        """
+
+        def __init__(self, linear: Any) -> None:
+            super().__init__()
+            self.weight, self.bias = linear.weight, linear.bias
+
+        def forward(self, tokens: Any) -> Any:
+            length = tokens.norm(dim=-1, keepdim=True).clamp_min(_TINY)
+            return torch.matmul(tokens / length, self.weight.t()) * length + self.bias
+
+    class Graph(torch.nn.Module):  # type: ignore[misc]
+        """The transformer, fed as OnnxTransformer feeds it."""
+
         def __init__(self, bert: Any) -> None:
             super().__init__()
             self.bert = bert
 
-        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
             bias = (1.0 - attention_mask[:, None, None, :].to(torch.float32)) * _MASKED
             types = torch.zeros_like(input_ids)
             return self.bert(input_ids=input_ids, attention_mask=bias, token_type_ids=types).last_hidden_state
 
+    bert = model[0].auto_model
+    for name, module in list(bert.encoder.named_modules()):
+        if isinstance(module, torch.nn.Linear):
+            bert.encoder.set_submodule(name, PerToken(module))
+    # `eval`: the exporter puts the module back into the mode it had, and in training mode dropout is on.
+    graph = Graph(bert).eval()
     example = torch.tensor([[0, 5, 6, 2], [0, 5, 2, 1]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
-    # `eval`: the exporter puts the module back into the mode it had, and in training mode dropout is on.
-    graph = Graph(model[0].auto_model).eval()
     names = ("input_ids", "attention_mask", "last_hidden_state")
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the exporter that needs no onnxscript is deprecated, and tracing chats
+        # The exporter that needs no onnxscript is deprecated, and tracing warns of much that does not matter.
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             graph,
             (example, mask),
