@@ -149,7 +149,7 @@ def read_e5_file(path: Path, *, sha256: str = FILE_SHA256) -> E5File:
         raise _unusable(f"sha256 {sha256[:16]}…", f"{found[:16]}… over {len(data):,} bytes", where=str(path))
     try:
         return _parse(data)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, OverflowError) as error:
         raise _unusable("the layout E5S1, version 1", str(error), where=str(path)) from error
 
 
