@@ -37,10 +37,10 @@ class Finder:
     ledger: Ledger
     encoder: Encoder
 
-    def paths(self, prompt: str, *, top_k: int = 5) -> list[str]:
+    def paths(self, prompt: str, project: str | None, *, top_k: int = 5) -> list[str]:
         """Paths of the records found, best first."""
         vector = self.encoder.encode_queries([prompt])[0]
-        hits = search(self.index.view, self.ledger, prompt, vector, project="billing", top_k=top_k)
+        hits = search(self.index.view, self.ledger, prompt, vector, project=project, top_k=top_k)
         return [hit.record.path for hit in hits]
 
 
@@ -69,7 +69,10 @@ def by_language(prompts: list[dict[str, Any]], right: list[bool]) -> dict[str, f
 def test_a_colleagues_words_find_the_note(finder: Finder) -> None:
     """Within the first five and above the floor, for most prompts of each language."""
     prompts = [prompt for prompt in PROMPTS if prompt["gold"]]
-    right = [prompt["gold"].split("#")[0] in finder.paths(prompt["prompt"]) for prompt in prompts]
+    right = [
+        prompt["gold"].split("#")[0] in finder.paths(prompt["prompt"], prompt.get("project"))
+        for prompt in prompts
+    ]
     shares = by_language(prompts, right)
     print("found", {language: round(share, 2) for language, share in shares.items()})
     assert shares["en"] >= 0.75
@@ -80,7 +83,7 @@ def test_a_colleagues_words_find_the_note(finder: Finder) -> None:
 def test_another_topic_finds_nothing(finder: Finder) -> None:
     """Poems, recipes and planets bring no note up; one slip of a dozen is the most."""
     prompts = [prompt for prompt in PROMPTS if not prompt["gold"]]
-    slips = [prompt["id"] for prompt in prompts if finder.paths(prompt["prompt"])]
+    slips = [prompt["id"] for prompt in prompts if finder.paths(prompt["prompt"], prompt.get("project"))]
     print("slips", slips)
     assert len(prompts) >= 12
     assert len(slips) <= 1

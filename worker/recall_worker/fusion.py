@@ -21,10 +21,11 @@ Scores = NDArray[np.float32]
 LEXICAL_WEIGHT: Final = 4.0
 """Standard deviations of cosine that a passage gains for holding all of the prompt's words once."""
 
-GRANTED_RATIO: Final = 0.7
+GRANTED_RATIO: Final = 1.2
 MOST_GRANTED: Final = 0.5
 """Words share granted to a passage in another language than the prompt's, which could not have shown its own: this
-ratio of the best share in the prompt's language, and no more than that."""
+times the square of the best share in the prompt's language, and no more than that. Squared, because a prompt that
+shares few words with any note of its own language says nothing against those either."""
 
 PRIOR_PASSAGES: Final = 20
 """Weight, in passages, of the background's statistics beside the vault's own: decides in small vaults."""
@@ -117,7 +118,7 @@ def fuse(words: Scores, meaning: Meaning | None) -> Scores:
     if meaning is None:
         return doubled
     best = float(words[meaning.same_language].max(initial=0.0))
-    floor = min(MOST_GRANTED, GRANTED_RATIO * best)
+    floor = min(MOST_GRANTED, GRANTED_RATIO * best**2)
     granted = np.where(meaning.same_language, words, np.maximum(words, floor))
     both = meaning.score + LEXICAL_WEIGHT * granted
     return np.where(np.isnan(both), doubled, both).astype(np.float32)
