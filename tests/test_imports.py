@@ -27,6 +27,7 @@ LAYERS = (
     ("languages", "fusion", "hybrid"),
     ("search", "digest", "snapshot", "window", "publish"),
     ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate"),
+    ("keeper",),
     ("daemon",),
     ("cli", "commands*", "__main__"),
 )

@@ -19,26 +19,23 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from recall_worker.answer import Answerer
-from recall_worker.config import NO_MODEL, Config
-from recall_worker.errors import ModelError, RecallError, UsageError, WorkerError
+from recall_worker.config import Config
+from recall_worker.errors import RecallError, UsageError, WorkerError
 from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
-from recall_worker.languages import load_language_space
+from recall_worker.keeper import EncoderKeeper
 from recall_worker.ledger import Ledger
 from recall_worker.locks import worker_lock
 from recall_worker.projects import Projects
-from recall_worker.rebuild import EMBED_BATCH, rebuild, remove_other_generations, serving_generation
+from recall_worker.rebuild import rebuild, remove_other_generations, serving_generation
 from recall_worker.refresh import Publisher, read_vault
 from recall_worker.server import Server
 from recall_worker.status import failure_line, read_status
-
-if TYPE_CHECKING:
-    from recall_worker.encoder_process import EncoderProcess
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +50,6 @@ EMBED_PAUSE_S: Final = 1.0
 RETIRE_S: Final = 15.0
 """Seconds for which a replaced generation stays open for searches that began on it."""
 
-FIRST_RETRY_S: Final = 5.0
-LAST_RETRY_S: Final = 600.0
-"""Seconds before an encoder that failed is tried again: twice as long each time."""
-
 ANSWER_THREADS: Final = 4
 
 
@@ -70,14 +63,14 @@ class Daemon:
         self._projects = Projects(config.projects, ledger)
         self._publisher = Publisher(config, ledger, self._projects)
         self._index = HybridIndex(serving_generation(config.state_dir), ledger)
-        self._encoder = make_encoder(config)
+        self._keeper = EncoderKeeper(config, lambda: self._index)
         self._answerer = Answerer(
             config,
             ledger,
             self._projects,
             view=lambda: self._index.view,
             published=lambda: self._publisher.published,
-            encoder=self._encoder,
+            encoder=self._keeper,
             on_new_scope=self._on_new_scope,
         )
         self._refreshing = ThreadPoolExecutor(1, thread_name_prefix="refresh")
@@ -94,8 +87,6 @@ class Daemon:
         self._last_prompt = time.monotonic()
         self._pace_s = 0.0
         self._rebuilding = False
-        self._retry_s = FIRST_RETRY_S
-        self._retry_at = 0.0
 
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first."""
@@ -107,8 +98,7 @@ class Daemon:
             await self._in(self._refreshing, self._publisher.publish)
         await self._in(self._refreshing, self._index.follow)
         await server.start(self._config.state_dir)
-        if self._encoder is not None:
-            self._wake(self._encoder)
+        self._keeper.wake()
         self._schedule()
         log.info("serving state=%s vault=%s", self._config.state_dir, self._config.vault)
         try:
@@ -117,8 +107,7 @@ class Daemon:
             log.info("stopping")
             await server.close()
             self._scheduler.shutdown(wait=False)
-            if self._encoder is not None:
-                await asyncio.to_thread(self._encoder.stop)
+            await asyncio.to_thread(self._keeper.stop)
             for pool in (self._refreshing, self._embedding, self._answering):
                 await asyncio.to_thread(pool.shutdown, cancel_futures=True)
             self._index.close()
@@ -212,45 +201,16 @@ class Daemon:
             raise WorkerError("the worker is stopping; it goes on at the next start.")
 
     async def _embed(self) -> None:
-        """Fill missing vectors while the encoder is up; wake it for them, let it go when idle."""
-        encoder = self._encoder
-        if encoder is None:
-            return
-        idle_s = time.monotonic() - self._last_prompt
-        if not encoder.ready:
-            if self._index.model is None or self._index.missing():
-                self._wake(encoder)
-            return
-        self._retry_s = FIRST_RETRY_S
-        if self._index.model != encoder.name:
-            await self._in(self._embedding, lambda: self._attach(encoder))
-        # A rebuild encodes what is missing itself.
+        """Fill missing vectors, then let the encoder go if nobody prompts; a rebuild fills them itself."""
         while not self._rebuilding and not self._stop.is_set():
-            if not await self._in(self._embedding, lambda: self._index.embed(encoder, limit=EMBED_BATCH)):
+            if not await self._in(self._embedding, self._keeper.embed_batch):
                 break
-        if idle_s > self._config.encoder_idle_min * 60:
-            await asyncio.to_thread(encoder.stop)
-
-    def _wake(self, encoder: EncoderProcess) -> None:
-        """Start the encoder's process if it is not there; one that failed is left alone for longer each time."""
-        now = time.monotonic()
-        if encoder.state.startswith("failed"):
-            if now < self._retry_at:
-                return
-            self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
-        self._retry_at = now + self._retry_s
-        encoder.start()
-
-    def _attach(self, encoder: EncoderProcess) -> None:
-        """Learn where the encoder puts each language, then load the vectors it made before."""
-        space = load_language_space(encoder, name=encoder.name, folder=self._config.state_dir / "models")
-        self._index.attach(encoder.name, encoder.dimension, space)
+        await asyncio.to_thread(self._keeper.let_go_after, time.monotonic() - self._last_prompt)
 
     async def _answer(self, request: Request) -> bytes:
         """Answer a hook; any sign of a session wakes the encoder and quickens the scans."""
         self._last_prompt = time.monotonic()
-        if self._encoder is not None and not self._encoder.ready:
-            self._wake(self._encoder)
+        self._keeper.wake()
         self._keep_pace()
         received = time.monotonic()
         return await self._in(self._answering, lambda: self._answerer.answer(request, received=received))
@@ -293,7 +253,7 @@ class Daemon:
         }
         encoder = {
             "model": self._config.model,
-            "state": "off" if self._encoder is None else self._encoder.state,
+            "state": self._keeper.state,
             "missing": self._index.missing() if self._index.model else None,
         }
         return read_status(self._config, self._ledger, worker=running, encoder=encoder, view=self._index.view)
@@ -326,14 +286,7 @@ class Daemon:
         self, tell: Callable[[str, int, int], None], *, confirm_empty: bool
     ) -> dict[str, Any]:
         started = time.monotonic()
-        encoder = self._encoder
-        if encoder is not None and not encoder.ready:
-            encoder.start()
-            try:
-                encoder.wait_ready(lambda state: tell(f"encoder: {state}", 0, 0))
-            except ModelError as error:
-                log.warning("rebuild without vectors: %s", error)
-                encoder = None
+        encoder = self._keeper.wait(lambda state: tell(f"encoder: {state}", 0, 0))
         old = self._index
         self._index = rebuild(
             self._config, self._ledger, encoder=encoder, progress=tell, confirm_empty=confirm_empty
@@ -348,15 +301,6 @@ class Daemon:
             "missing": self._index.missing(),
             "seconds": round(time.monotonic() - started, 1),
         }
-
-
-def make_encoder(config: Config) -> EncoderProcess | None:
-    """The encoder's process, not started yet; None with `model = "none"`."""
-    if config.model == NO_MODEL:
-        return None
-    from recall_worker.encoder_process import EncoderProcess
-
-    return EncoderProcess(config)
 
 
 def serve(config: Config) -> None:

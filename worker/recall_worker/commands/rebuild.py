@@ -107,7 +107,7 @@ def _by_worker(config: Config, bars: Bars, *, confirm_empty: bool) -> dict[str, 
 
 def _here(config: Config, bars: Bars, *, embed: bool, confirm_empty: bool) -> dict[str, Any]:
     """Do it in this process, as the worker would."""
-    from recall_worker.daemon import make_encoder
+    from recall_worker.keeper import make_encoder
     from recall_worker.ledger import Ledger
     from recall_worker.locks import worker_lock
     from recall_worker.projects import Projects
