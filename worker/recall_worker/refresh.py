@@ -108,7 +108,8 @@ def read_vault(
         confirm_empty=confirm_empty,
         progress=progress,
     )
-    log.info(
+    log.log(
+        logging.INFO if report.touched else logging.DEBUG,
         "scan files=%d added=%d changed=%d renamed=%d removed=%d problems=%d ms=%d",
         report.files,
         report.added,
