@@ -93,8 +93,8 @@ class EncoderLink:
         self.pid = self._process.pid
         self._reader = threading.Thread(target=self._read, name="encoder-reader", daemon=True)
         self._writer = threading.Thread(target=self._write, name="encoder-writer", daemon=True)
-        self._reader.start()
         self._writer.start()
+        self._reader.start()  # last: a process that ends at once makes it wait for the writer
 
     @property
     def over(self) -> bool:
