@@ -103,8 +103,8 @@ def export(model: SentenceTransformer, path: Path) -> None:
     class PerToken(torch.nn.Module):  # type: ignore[misc]  # torch is Any to the checker
         """A linear layer that brings each token to length 1 first, and its result back.
 
-        The same function of numbers, but int8 scales its input over the whole text, and tokens differ by a
-        factor of ten: this takes four fifths of int8's error away for an eighth of the time.
+        The same function of numbers, but int8 scales its input over the whole text, and tokens differ much.
+        In the feed-forward layers this takes three quarters of int8's error away for a twelfth of the time.
         """
 
         def __init__(self, linear: Any) -> None:
@@ -128,9 +128,9 @@ def export(model: SentenceTransformer, path: Path) -> None:
             return self.bert(input_ids=input_ids, attention_mask=bias, token_type_ids=types).last_hidden_state
 
     bert = model[0].auto_model
-    for name, module in list(bert.encoder.named_modules()):
-        if isinstance(module, torch.nn.Linear):
-            bert.encoder.set_submodule(name, PerToken(module))
+    for layer in bert.encoder.layer:  # the attention's four gain next to nothing by it
+        layer.intermediate.dense = PerToken(layer.intermediate.dense)
+        layer.output.dense = PerToken(layer.output.dense)
     # `eval`: the exporter puts the module back into the mode it had, and in training mode dropout is on.
     graph = Graph(bert).eval()
     example = torch.tensor([[0, 5, 6, 2], [0, 5, 2, 1]])

@@ -27,7 +27,7 @@ from recall_worker.errors import ModelError
 log = logging.getLogger(__name__)
 
 FOLDER_NAME: Final = "multilingual-e5-small"
-REVISION: Final = f"int8-2-{FILE_SHA256[:12]}"
+REVISION: Final = f"int8-3-{FILE_SHA256[:12]}"
 """Goes into the name under which vectors are kept: raise its number when they come out differently."""
 
 MANIFEST: Final = "manifest.json"
