@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -226,6 +227,24 @@ def test_an_emptied_vault_wipes_nothing_unasked(place: Place) -> None:
     assert place.recall("rebuild", check=False).returncode == 4
     place.recall("rebuild", "--confirm-empty")
     assert place.digest("zzz") == ""
+
+
+def test_a_worker_whose_state_is_taken_away_ends(place: Place) -> None:
+    """It cannot be told to stop any more, so it must not stay."""
+    fill(place)
+    place.recall("start")
+    pid = place.status()["worker"]["pid"]
+    shutil.rmtree(place.state)
+    place.wait(lambda: not _alive(pid))
+
+
+def _alive(pid: int) -> bool:
+    """True while a process is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_status_is_json_without_a_state(place: Place) -> None:

@@ -30,7 +30,7 @@ from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.keeper import EncoderKeeper
 from recall_worker.ledger import Ledger
-from recall_worker.locks import worker_lock
+from recall_worker.locks import lock_inode, worker_lock
 from recall_worker.projects import Projects
 from recall_worker.rebuild import rebuild, remove_other_generations, serving_generation
 from recall_worker.refresh import Publisher, read_vault
@@ -87,6 +87,7 @@ class Daemon:
         self._last_prompt = time.monotonic()
         self._pace_s = 0.0
         self._rebuilding = False
+        self._lock_inode = lock_inode(config.state_dir)
 
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first."""
@@ -179,6 +180,10 @@ class Daemon:
 
     async def _scan(self) -> None:
         """Vault → ledger → index → snapshots; what did not change is not touched."""
+        if lock_inode(self._config.state_dir) != self._lock_inode:
+            log.error("state folder taken away: stopping")
+            self._stop.set()
+            return
         self._keep_pace()
         await self._in(self._refreshing, self._refresh)
 

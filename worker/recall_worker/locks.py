@@ -82,6 +82,14 @@ def lock_holder(state_dir: Path) -> Holder | None:
         return None
 
 
+def lock_inode(state_dir: Path) -> int | None:
+    """Inode of the lock file; another than at the start, or None, means that the state folder was taken away."""
+    try:
+        return (state_dir / LOCK_NAME).stat().st_ino
+    except OSError:
+        return None
+
+
 def is_locked(state_dir: Path) -> bool:
     """True while a process holds the lock."""
     try:
