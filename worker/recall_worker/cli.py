@@ -8,6 +8,7 @@ Next:  worker/recall_worker/client.py
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +161,8 @@ def worker_main() -> None:
     @config_options
     def run(**options: Any) -> None:
         """Keep snapshots and indexes up to date and answer hooks, in the foreground, until told to stop."""
+        # Before numpy loads: two threads wait for each other while another process holds one of two cores.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from recall_worker.daemon import serve
 
         try:
