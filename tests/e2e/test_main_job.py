@@ -189,7 +189,9 @@ def test_a_bad_note_is_reported_and_costs_no_other(place: Place) -> None:
     assert problem["fatal"] is True
     assert problem["line"] is not None
     assert "Retry flaky network tests" in place.digest("zzz")
-    assert "Skipped this file" in " ".join(place.recall("status", check=False).stdout.split())
+    said = " ".join(place.recall("status", check=False).stdout.split())
+    assert f"lessons/flaky.md:{problem['line']}: " in said
+    assert "Skipped this file" in said
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ def _print(facts: dict[str, Any]) -> None:
     if problems:
         console.print(f"\n[yellow]{len(problems)} problems in the vault[/]")
         for problem in problems[:SHOWN_PROBLEMS]:
-            console.print(f"  {escape(problem['message'])}")
+            place = problem["path"] if problem["line"] is None else f"{problem['path']}:{problem['line']}"
+            console.print(f"  [bold]{escape(place)}[/]: {escape(problem['message'])}")
         if len(problems) > SHOWN_PROBLEMS:
             console.print(
                 f"  … and {len(problems) - SHOWN_PROBLEMS} more: `recall status --json` lists them all."
