@@ -18,9 +18,7 @@ from typing import Any
 import orjson
 
 from recall_worker.errors import RecallError, WorkerError
-from recall_worker.frames import Event, pack_request
-
-SOCKET_NAME = "worker.sock"
+from recall_worker.frames import SOCKET_NAME, Event, pack_request
 
 
 def order(state_dir: Path, message: dict[str, Any], *, timeout_s: float = 10.0) -> Iterator[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything that can be set. `docs/configuration` in the README lists the same keys.
+    """Everything that can be set. The README's table of settings lists the same keys.
 
     Attributes:
         state_dir: Home of everything derived.

@@ -98,15 +98,6 @@ def read_dataset(folder: Path) -> Dataset:
     return Dataset(documents=tuple(documents.values()), questions=judged)
 
 
-def read_questions(path: Path) -> list[str]:
-    """Texts of a queries.jsonl, judged or not.
-
-    Raises:
-        DatasetError: The file is missing or a row is malformed.
-    """
-    return [_text(row, "text", place) for place, row in _rows(path)]
-
-
 def _rows(path: Path) -> Iterator[tuple[tuple[Path, int], dict[str, Any]]]:
     """Each JSON line with its place."""
     try:

@@ -20,6 +20,7 @@ from typing import Final
 
 from recall_worker.errors import FrameError
 
+SOCKET_NAME: Final = "worker.sock"  # in the state folder
 VERSION: Final = 1
 HEADER_BYTES: Final = 64
 MAX_UNITS: Final = 9_800  # the client drops everything past 10,000 without a word

@@ -22,11 +22,10 @@ from typing import Any, Final
 import orjson
 
 from recall_worker.errors import FrameError, RecallError
-from recall_worker.frames import MAX_REQUEST_BYTES, Event, Request, unpack_request
+from recall_worker.frames import MAX_REQUEST_BYTES, SOCKET_NAME, Event, Request, unpack_request
 
 log = logging.getLogger(__name__)
 
-SOCKET_NAME: Final = "worker.sock"
 READ_TIMEOUT_S: Final = 10.0
 """A peer that does not finish its request by then is hung up on."""
 
