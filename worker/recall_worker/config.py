@@ -73,6 +73,9 @@ class Config:
         encoder_idle_min: Minutes without a prompt after which the encoder's memory goes back.
         scan_live_s: Seconds between scans of the vault while sessions live.
         scan_idle_s: Seconds between scans otherwise.
+        cache_ttl_s: Seconds that a prompt cache lives after its last use: while a session was seen within them, slot
+            3's window is not chosen anew.
+        max_stale_s: Seconds after which it is, whoever is there.
         max_note_bytes: Larger files are reported and left out.
         projects: Name of a project to its directories, absolute.
         budget: Limits of the digest.
@@ -91,6 +94,8 @@ class Config:
     encoder_idle_min: int = 60
     scan_live_s: float = 2.0
     scan_idle_s: float = 30.0
+    cache_ttl_s: float = 300.0
+    max_stale_s: float = 900.0
     max_note_bytes: int = 2_000_000
     projects: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)

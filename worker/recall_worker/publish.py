@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from recall_worker.frames import SnapshotFrame, pack_snapshot, unpack_snapshot
-from recall_worker.snapshot import Snapshot
+from recall_worker.snapshot import Shown, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +39,17 @@ class Published:
         sha256: Names it in requests and answers, 32 bytes.
         reason: What the window did: `same`, `append`, `stride`, …
         written: True if the last round wrote it: its bytes differed from those before.
+        pending: Records that wait for the window to be chosen anew (docs/decisions/0013-waiting-strides.md), as text
+            to stand right after the snapshot: a blank line, a heading, a line for each. Empty most of the time.
+        pending_shown: What `pending` shows, in its order, all of slot 3: slot 4 must not repeat it.
     """
 
     snapshot: Snapshot
     sha256: bytes
     reason: str
     written: bool
+    pending: str = ""
+    pending_shown: tuple[Shown, ...] = ()
 
 
 def snapshot_name(project: str | None) -> str:
