@@ -26,7 +26,7 @@ LAYERS = (
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
     ("languages", "fusion", "hybrid"),
     ("search", "digest", "snapshot", "window", "publish"),
-    ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate"),
+    ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate", "state_digest", "blocks"),
     ("keeper",),
     ("daemon",),
     ("cli", "commands*", "__main__"),

@@ -132,6 +132,60 @@ def rebuild(no_embed: bool, confirm_empty: bool, **options: Any) -> None:
     run_rebuild(read_config(**options), embed=not no_embed, confirm_empty=confirm_empty)
 
 
+@main.command()
+@config_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "anthropic", "openai", "gemini"]),
+    default="text",
+    show_default=True,
+    help="The digest's text, or JSON with a vendor's message parts: what changes least first.",
+)
+@click.option("--prompt", metavar="TEXT", help="Add the notes close to this prompt; `-` reads it from stdin.")
+@click.option(
+    "--cwd",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=".",
+    help="The directory the prompt is typed in; picks the project. [default: this one]",
+)
+@click.option(
+    "--openai-breakpoints",
+    is_flag=True,
+    help="Mark where the cache may end: GPT-5.6 and later need it, earlier models refuse it.",
+)
+@click.option(
+    "--wait",
+    "timeout_s",
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the worker may take.",
+)
+def digest(
+    form: str,
+    prompt: str | None,
+    directory: Path,
+    openai_breakpoints: bool,
+    timeout_s: float,
+    **options: Any,
+) -> None:
+    """Print what a prompt would get, also as message parts for a model that you call yourself."""
+    if openai_breakpoints and form != "openai":
+        raise UsageError("--openai-breakpoints goes with --format openai.")
+    from recall_worker.commands.digest import show_digest
+
+    show_digest(
+        read_config(**options),
+        form=form,
+        prompt=prompt,
+        directory=directory,
+        openai_breakpoints=openai_breakpoints,
+        timeout_s=timeout_s,
+    )
+
+
 @main.command("hook-config")
 @config_options
 @click.argument("client", type=click.Choice(["claude-code"]))

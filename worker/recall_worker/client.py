@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import orjson
 
 from recall_worker.errors import RecallError, WorkerError
-from recall_worker.frames import SOCKET_NAME, Event, pack_request
+from recall_worker.frames import MAX_FRAME_BYTES, SOCKET_NAME, Event, pack_request
 
 
 def order(state_dir: Path, message: dict[str, Any], *, timeout_s: float = 10.0) -> Iterator[dict[str, Any]]:
@@ -62,6 +63,37 @@ def ask(state_dir: Path, message: dict[str, Any], *, timeout_s: float = 10.0) ->
     for said in order(state_dir, message, timeout_s=timeout_s):
         return said
     raise WorkerError(f"{state_dir}: the worker hung up. Look at worker.log there.")
+
+
+def exchange(state_dir: Path, request: bytes, *, timeout_s: float) -> bytes:
+    """Send a request as a hook does and read the whole answer.
+
+    Args:
+        request: A packed request.
+        timeout_s: For all of it, seconds: a worker that sends a byte now and then gains nothing by it.
+
+    Raises:
+        WorkerError: No worker, none that answers in time, or one that says nothing or more than an answer may.
+    """
+    until = time.monotonic() + timeout_s
+    data = b""
+    try:
+        with _connected(state_dir, timeout_s) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            while len(data) <= MAX_FRAME_BYTES:
+                connection.settimeout(max(0.001, until - time.monotonic()))
+                part = connection.recv(65_536)
+                if not part and data:
+                    return data
+                if not part:
+                    raise WorkerError(f"{state_dir}: the worker hung up. Look at worker.log there.")
+                data += part
+    except TimeoutError as error:
+        raise WorkerError(f"{state_dir}: the worker did not answer within {timeout_s:g} s.") from error
+    except OSError as error:
+        raise WorkerError(f"{state_dir}: no worker runs here. `recall start` starts one.") from error
+    raise WorkerError(f"{state_dir}: the worker's answer is longer than an answer may be.")
 
 
 @contextmanager
