@@ -25,7 +25,7 @@ LAYERS = (
     ("corpus",),
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
     ("languages", "fusion", "hybrid"),
-    ("search", "digest", "snapshot", "window", "publish"),
+    ("search", "digest", "snapshot", "window", "publish", "pending", "decisions"),
     ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate", "state_digest", "blocks"),
     ("keeper",),
     ("daemon",),

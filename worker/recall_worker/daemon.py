@@ -61,7 +61,9 @@ class Daemon:
         self._config = config
         self._ledger = ledger
         self._projects = Projects(config.projects, ledger)
-        self._publisher = Publisher(config, ledger, self._projects)
+        self._publisher = Publisher(
+            config, ledger, self._projects, idle_s=lambda: time.monotonic() - self._last_prompt
+        )
         self._index = HybridIndex(serving_generation(config.state_dir), ledger)
         self._keeper = EncoderKeeper(config, lambda: self._index)
         self._answerer = Answerer(
@@ -198,6 +200,8 @@ class Daemon:
         }
         if report.touched or self._ledger.head_seq() != before or not self._publisher.published:
             self._index.follow(lambda *_: self._refuse_if_stopping())
+            self._publisher.publish()
+        elif self._publisher.is_due():
             self._publisher.publish()
 
     def _refuse_if_stopping(self) -> None:

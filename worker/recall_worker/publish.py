@@ -21,6 +21,7 @@ from typing import Final
 
 from recall_worker.frames import SnapshotFrame, pack_snapshot, unpack_snapshot
 from recall_worker.snapshot import Shown, Snapshot
+from recall_worker.text import units
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class Published:
     Attributes:
         snapshot: What the hook reads.
         sha256: Names it in requests and answers, 32 bytes.
-        reason: What the window did: `same`, `append`, `stride`, …
+        reason: Why it is as it is, in the words of `decisions.Decision`.
         written: True if the last round wrote it: its bytes differed from those before.
         pending: Records that wait for the window to be chosen anew (docs/decisions/0013-waiting-strides.md), as text
             to stand right after the snapshot: a blank line, a heading, a line for each. Empty most of the time.
@@ -50,6 +51,11 @@ class Published:
     written: bool
     pending: str = ""
     pending_shown: tuple[Shown, ...] = ()
+
+    @property
+    def units(self) -> int:
+        """UTF-16 units of the snapshot and what is pending beside it."""
+        return self.snapshot.units + units(self.pending)
 
 
 def snapshot_name(project: str | None) -> str:

@@ -133,12 +133,29 @@ def advance(window: Sequence[RecordId], records: Sequence[Record], budget: Budge
     filled = older[max(0, len(older) - free) :]
     moved = tuple(kept) + tuple(record.id for record in sorted(newer + filled, key=lambda r: r.first_seen))
     if not kept or len(moved) > room.places:
-        newest = sorted(candidates.values(), key=age)[-room.n :]
-        moved = tuple(record.id for record in newest)
+        moved = newest(records, budget)
         reason: Reason = "stride" if kept else "fill"
     else:
         reason = "fill" if filled else "append"
     return _explained(tuple(window), moved, reason)
+
+
+def newest(records: Sequence[Record], budget: Budget) -> tuple[RecordId, ...]:
+    """A window chosen anew: the newest N by (date, first seen), oldest first."""
+    by_age = sorted(recent_candidates(records).values(), key=age)
+    return tuple(record.id for record in by_age[-recent_room(budget).n :])
+
+
+def stride(window: Sequence[RecordId], records: Sequence[Record], budget: Budget) -> Advance:
+    """Choose a window anew before it must be."""
+    return _explained(tuple(window), newest(records, budget), "stride")
+
+
+def hold(window: Sequence[RecordId], records: Sequence[Record]) -> Advance:
+    """Let a window stand though newer records are there; only what is gone leaves it."""
+    candidates = recent_candidates(records)
+    kept = tuple(record_id for record_id in dict.fromkeys(window) if record_id in candidates)
+    return _explained(tuple(window), kept, "same")
 
 
 def _explained(before: tuple[RecordId, ...], after: tuple[RecordId, ...], reason: Reason) -> Advance:
