@@ -152,6 +152,10 @@ class LexicalIndex:
         """List the terms that `scores()` searches a prompt by, with weights and idf."""
         return tuple(query_terms(query, self._view))
 
+    def idf(self, word: str) -> tuple[float, int]:
+        """Weight of a word of `analyze()` and about how many passages have it; reads no posting list."""
+        return self._view.rough_idf(WORDS, word)
+
     def compact(self) -> None:
         """Merge all segments into one if they, or the deleted passages in them, have become many.
 
