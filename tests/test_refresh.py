@@ -6,11 +6,15 @@ import datetime as dt
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from recall_worker.config import Budget, Config
 from recall_worker.decisions import read_log
@@ -18,7 +22,9 @@ from recall_worker.ledger import Ledger
 from recall_worker.projects import Projects
 from recall_worker.publish import Published, snapshot_name
 from recall_worker.refresh import Publisher, read_vault
+from recall_worker.snapshot import render
 from recall_worker.text import units
+from recall_worker.window import newest
 from vaults import config_of, write_note
 
 DAY_ONE = dt.date(2026, 1, 1)
@@ -294,8 +300,8 @@ def test_limits_hold_while_a_stride_waits(desk: Desk, rules: int) -> None:
         desk.refresh()
         assert [shown for shown in desk.served().snapshot.shown if shown.slot < 3] == before
         assert units(desk.digest()) == desk.served().units <= desk.config.budget.hard_units
-        for newest in range(max(0, number - 2), number + 1):
-            assert f"Number {newest}:" in desk.digest()
+        for recent in range(max(0, number - 2), number + 1):
+            assert f"Number {recent}:" in desk.digest()
 
 
 def test_a_clock_set_back_does_not_prolong_the_wait(desk: Desk) -> None:
@@ -451,4 +457,83 @@ def test_what_no_slot_shows_rewrites_no_file(desk: Desk, change: object) -> None
     before = desk.state_of_files()
     change(desk)
     assert desk.refresh() == text
+    assert desk.state_of_files() == before
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["add", "add", "add", "same day", "project", "high", "edit", "delete", "quiet", "later"]
+        ),
+        st.integers(0, 99),
+    ),
+    min_size=20,
+    max_size=40,
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(EVENTS, st.randoms(use_true_random=False))
+def test_any_history_is_whole_and_stable(events: list[tuple[str, int]], random: Random) -> None:
+    """After any change the digest has the newest N and nothing that is gone; what changed nothing touches no file."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Ledger.open(Path(folder) / "state" / "ledger.sqlite3") as ledger,
+    ):
+        desk = Desk(config=config_of(Path(folder)), ledger=ledger)
+        desk.config.vault.mkdir()
+        desk.fill(FULL)
+        for event, number in events:
+            act(desk, event, number)
+            desk.refresh()
+            assert_whole(desk)
+            assert_stable(desk, random)
+
+
+def act(desk: Desk, event: str, number: int) -> None:
+    """One thing that a person or the clock does."""
+    notes = sorted(desk.config.vault.rglob("*.md"))
+    if event == "quiet":
+        desk.idle_s = 0.0 if desk.idle_s else math.inf
+    elif event == "later":
+        desk.now += number * 20
+    elif event == "delete" and len(notes) > 1:
+        notes[number % len(notes)].unlink()
+    elif event == "edit" and notes:
+        path = notes[number % len(notes)]
+        path.write_text(path.read_text().replace(".\n", f" again {number}.\n"))
+    else:
+        fronts = {
+            "same day": {"date": DAY_ONE},
+            "project": {"project": "billing"},
+            "high": {"priority": "high"},
+        }
+        desk.lesson(**fronts.get(event, {}))  # type: ignore[arg-type]
+
+
+def assert_whole(desk: Desk) -> None:
+    """Every scope shows its newest N and all prohibitions, and only what the vault says now."""
+    known = desk.ledger.snapshot_records()
+    for scope, served in desk.publisher.published.items():
+        own = [record for record in known if record.project in (None, scope or None)]
+        shown = {*served.snapshot.shown, *served.pending_shown}
+        ids = {item.record_id for item in shown}
+        assert len(ids) == len(shown)
+        assert ids >= set(newest(own, desk.config.budget))
+        assert ids >= {record.id for record in own if record.high}
+        assert {item.text for item in shown} <= {record.text for record in own}
+        assert desk.digest(scope) == served.snapshot.text + served.pending
+
+
+def assert_stable(desk: Desk, random: Random) -> None:
+    """The ledger's records in another order, files with new times, another round: the same bytes and inodes."""
+    records = desk.ledger.snapshot_records()
+    before = desk.state_of_files()
+    for scope, served in desk.publisher.published.items():
+        own = [record for record in records if record.project in (None, scope or None)]
+        shuffled = random.sample(own, len(own))
+        again = render(shuffled, desk.ledger.window(scope), desk.config.budget)
+        assert again == served.snapshot
+    touch(desk)
+    desk.refresh()
     assert desk.state_of_files() == before
