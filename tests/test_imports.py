@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("errors",),
     ("text", "frames", "dates", "metrics", "scripts", "background", "prompts"),
-    ("records",),
+    ("records", "alike"),
     ("config", "locks", "dataset"),
     ("vault", "notes", "facts", "frontmatter", "sections", "passages", "tear", "withheld", "markdown"),
     ("ledger*",),
@@ -26,7 +26,7 @@ LAYERS = (
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
     ("languages", "fusion", "hybrid"),
     ("search", "digest", "snapshot", "window", "publish", "pending", "decisions"),
-    ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate", "state_digest", "blocks"),
+    ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate", "verify*", "state_digest", "blocks"),
     ("keeper",),
     ("daemon",),
     ("cli", "commands*", "__main__"),

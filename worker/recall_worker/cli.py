@@ -186,6 +186,16 @@ def digest(
     )
 
 
+@main.command("verify")
+@config_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def verify_snapshots(as_json: bool, **options: Any) -> None:
+    """Render every snapshot in other environments and compare bytes. Exit code 12 if one differs."""
+    from recall_worker.commands.verify import run_verify
+
+    run_verify(read_config(**options), as_json=as_json)
+
+
 @main.command("hook-config")
 @config_options
 @click.argument("client", type=click.Choice(["claude-code"]))

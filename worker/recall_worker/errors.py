@@ -11,7 +11,8 @@
     ├── WorkerError            8  the worker is not there or does not answer
     │   └── AlreadyRunning     9  a second worker on one state folder
     ├── FrameError            10  bytes that are not a frame of our formats
-    └── DatasetError          11  a BEIR folder for `recall eval` is incomplete or malformed
+    ├── DatasetError          11  a BEIR folder for `recall eval` is incomplete or malformed
+    └── SnapshotsDiffer       12  `recall verify` rendered something else than what is published
 
 Each constructor takes facts and builds the message: where, what was wrong, what was done about it, what to do.
 """
@@ -137,4 +138,23 @@ class DatasetError(RecallError):
         place = str(path) if line is None else f"{path}:{line}"
         super().__init__(
             f"{place}: {problem}. Wanted corpus.jsonl, queries.jsonl and qrels.tsv in BEIR layout."
+        )
+
+
+class SnapshotsDiffer(RecallError):  # noqa: N818 - a verdict, not a fault of the program
+    """A rendering is not, byte for byte, what is published.
+
+    Args:
+        place: File, line and column where they part first.
+        environment: What surrounded the rendering, in words.
+        count: Renderings that differ.
+    """
+
+    exit_code = 12
+
+    def __init__(self, place: str, environment: str, count: int) -> None:
+        super().__init__(
+            f"{place}: differs in {environment}. Renderings that differ: {count}. Nothing was changed. If settings, "
+            "Recall or a note's future date came in between, `recall rebuild` publishes anew; if it differs again, "
+            "please report it."
         )

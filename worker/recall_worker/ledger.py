@@ -72,6 +72,10 @@ class Ledger(PassageShelf, VectorShelf, ScopeShelf):
         """
         return cls(Database(path, verify=verify))
 
+    def copy_to(self, path: Path) -> None:
+        """Copy the ledger as it is at this moment into a new file; whoever writes goes on meanwhile."""
+        self._database.copy_to(path)
+
     def close(self) -> None:
         """Close every connection; whatever was acknowledged is on disk already."""
         self._database.close()

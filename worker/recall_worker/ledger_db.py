@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -85,6 +85,11 @@ class Database:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    def copy_to(self, path: Path) -> None:
+        """Copy one commit into a new file, while others read and write."""
+        with self.read() as source, closing(sqlite3.connect(path)) as target:
+            source.backup(target)
 
     def close(self) -> None:
         """Wait for the write in hand and close; a reader still at work closes its connection when done."""
