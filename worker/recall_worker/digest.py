@@ -13,11 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rapidfuzz import fuzz
+import numpy as np
 
+from recall_worker.alike import (
+    comparable,
+    differ_in_facts,
+    differ_in_subject,
+    in_common,
+    may_repeat,
+    most_in_common,
+    repeated_share,
+)
 from recall_worker.config import Budget
 from recall_worker.ledger_types import ShownLike
-from recall_worker.records import Hit
+from recall_worker.records import Hit, Passage
 from recall_worker.snapshot import FIRST_LINE
 from recall_worker.text import cut, neutralise, one_line, units
 
@@ -25,8 +34,14 @@ HEADING: Final = "## Notes close to this prompt"
 SHOWN_RATIO: Final = 0.6
 """A passage of which an earlier slot shows this share or more is a repetition."""
 
-SAME_RATIO: Final = 85.0
-"""rapidfuzz percent from which two stretches of text say the same."""
+VERSION_RATIO: Final = 0.87
+"""Share of the shorter of two texts that stands in the other, in order, from which they are versions of one text …"""
+
+VERSION_GROWTH: Final = 1.6
+"""… if the longer is at most so many times as long: a note that holds a short one whole is more than its version."""
+
+COMPARED: Final = 400
+"""Characters of a passage that are compared: what a slot may show of it, and a little more."""
 
 PER_RECORD: Final = 2
 """Passages of one record that may stand in slot 4."""
@@ -93,104 +108,137 @@ def compose_relevant(
         The slot and every hit's fate.
     """
     head = (FIRST_LINE if first else "") + "\n\n" + HEADING
-    left = room_units - units(head)
-    chosen, fates = _choose(hits, shown, budget=budget, left=left)
-    lines = [_line(fate.hit, budget.relevant_record_units) for fate in chosen]
-    text = ""
-    if lines:
-        text = "\n".join([head, *lines])
-        if units(text) > room_units:
-            last = cut(lines[-1], units(lines[-1]) - (units(text) - room_units))
-            text = "\n".join([head, *lines[:-1], last])
+    lines, fates = _choose(hits, shown, budget=budget, left=room_units - units(head))
+    text = "\n".join([head, *lines]) if lines else ""
     return Relevant(text=text, units=units(text), fates=tuple(fates))
 
 
 def _choose(
     hits: Sequence[Hit], shown: Sequence[ShownLike], *, budget: Budget, left: int
-) -> tuple[list[Fate], list[Fate]]:
-    """Walk the hits best first until the room is used up."""
-    chosen: list[Fate] = []
+) -> tuple[list[str], list[Fate]]:
+    """Walk the hits best first until the room is used up; a line that half fits is cut to what is left."""
+    lines: list[str] = []
     newest, fates = _newest_versions(hits)
-    full = False
-    for hit in newest:
-        line = _line(hit, budget.relevant_record_units)
-        fate = _repetition(hit, line, shown, chosen)
-        if fate is None and not full:
-            need = units(line) + 1
-            if need <= left or left - 1 >= max(MIN_LINE_UNITS, need // 2):
-                fate = Fate(hit=hit, verdict="shown")
-                chosen.append(fate)
-                left -= need
-                full = left <= MIN_LINE_UNITS
-        fates.append(fate or Fate(hit=hit, verdict="no room"))
-    return chosen, fates
+    repetitions = _Repetitions(newest, shown, budget)
+    for place, hit in enumerate(newest):
+        fate = repetitions.of(place)
+        if fate is None:
+            line = _fitted(hit, left - 1, budget.relevant_record_units)
+            fate = Fate(hit=hit, verdict="shown" if line else "no room")
+            if line:
+                lines.append(line)
+                left -= 1 + units(line)  # its newline and itself
+                repetitions.stand(place)
+        fates.append(fate)
+    return lines, fates
+
+
+def _fitted(hit: Hit, room: int, limit: int) -> str:
+    """The hit's line, cut to the limit or to what room is left; empty if that is too little to say something."""
+    if room < MIN_LINE_UNITS:
+        return ""
+    said = one_line(neutralise(_join(hit.passage)))
+    line = f"- ({hit.record.date.isoformat()}) {said}"
+    wanted = min(units(line), limit)
+    return cut(line, min(wanted, room)) if room >= wanted // 2 else ""
 
 
 def _newest_versions(hits: Sequence[Hit]) -> tuple[list[Hit], list[Fate]]:
-    """Of two versions of one text in different records the newer stays, in the place of the better."""
-    newest: list[Hit] = []
-    texts: list[str] = []
+    """Of all versions of one text the newest stays, in the place of the best; the order of the hits decides nothing.
+
+    A version's version is a version: the third wording of a lesson replaces the first also where little is left of it.
+    """
+    texts = [comparable(hit.passage.text) for hit in hits]
+    heads = [text[:COMPARED] for text in texts]
+    lengths = np.array([len(text) for text in heads], np.float32)
+    least = VERSION_RATIO * np.minimum.outer(lengths, lengths)
+    may_be_alike = (most_in_common(heads, heads) >= least) & ~np.eye(len(hits), dtype=bool)
+    newer: dict[int, tuple[int, float]] = {}
+    for old, new in np.argwhere(may_be_alike).tolist():
+        if old in newer and _age(hits[new]) <= _age(hits[newer[old][0]]):
+            continue
+        share = in_common(heads[old], heads[new]) / max(min(len(heads[old]), len(heads[new])), 1)
+        if share >= VERSION_RATIO and _replaces(hits[new], hits[old], texts[new], texts[old]):
+            newer[old] = new, share
+    places: dict[int, int] = {}
     older: list[Fate] = []
-    for hit in hits:
-        text = _comparable(hit.passage.text)
-        for place, (other, said) in enumerate(zip(newest, texts, strict=True)):
-            alike = fuzz.ratio(text, said, score_cutoff=SAME_RATIO)
-            if alike and other.record.id != hit.record.id:
-                if _age(hit) > _age(other):
-                    newest[place], texts[place] = hit, text
-                    hit, other = other, hit
-                older.append(Fate(hit=hit, verdict="older version", other=other.record.id, ratio=alike / 100))
-                break
-        else:
-            newest.append(hit)
-            texts.append(text)
-    return newest, older
+    for place, hit in enumerate(hits):
+        last = place
+        while last in newer:
+            last = newer[last][0]
+        places.setdefault(last, place)
+        if last != place:
+            other = hits[last].record.id
+            older.append(Fate(hit=hit, verdict="older version", other=other, ratio=newer[place][1]))
+    return [hits[last] for last in sorted(places, key=places.__getitem__)], older
+
+
+def _replaces(new: Hit, old: Hit, new_text: str, old_text: str) -> bool:
+    """True if the second text, which is like the first, is an older version of it.
+
+    Two statements that contradict each other are told apart by their dates alone. Of one day or from one file both
+    stand, since nothing says which of them holds, or their author wanted both.
+    """
+    if new.record.id == old.record.id or _age(new) <= _age(old):
+        return False
+    if old.record.project not in (None, new.record.project):
+        return False  # the rule of one project is not overruled by the general one
+    if max(len(new_text), len(old_text)) > VERSION_GROWTH * min(len(new_text), len(old_text)):
+        return False
+    titles = (comparable(new.passage.title_path), comparable(old.passage.title_path))
+    if differ_in_subject(new_text, old_text, titles=titles):
+        return False
+    certain = new.record.date > old.record.date and new.record.path != old.record.path
+    return certain or not differ_in_facts(new_text, old_text)
 
 
 def _age(hit: Hit) -> tuple[dt.date, int]:
     return hit.record.date, hit.record.first_seen
 
 
-def _repetition(hit: Hit, line: str, shown: Sequence[ShownLike], chosen: Sequence[Fate]) -> Fate | None:
-    """The fate of a hit that says what already stands above it, None for a new one."""
-    body = _comparable(line)
-    for earlier in shown:
-        share = shown_share(body, _comparable(earlier.text))
-        if share >= SHOWN_RATIO:
-            return Fate(hit=hit, verdict="repeats an earlier slot", other=earlier.record_id, ratio=share)
-    of_record = 0
-    for better in chosen:
-        of_record += better.hit.record.id == hit.record.id
-        share = shown_share(body, _comparable(_line(better.hit, 10_000)))
-        if share >= SHOWN_RATIO:
-            return Fate(hit=hit, verdict="repeats a better hit", other=better.hit.record.id, ratio=share)
-    if of_record >= PER_RECORD:
-        return Fate(hit=hit, verdict="enough of this record", other=hit.record.id)
-    return None
+class _Repetitions:
+    """Finds what already stands above a hit. Every text is made comparable once, every pair is sifted in one call."""
+
+    def __init__(self, hits: Sequence[Hit], shown: Sequence[ShownLike], budget: Budget) -> None:
+        """Compare what each hit would show with what earlier slots show."""
+        limit = budget.relevant_record_units
+        self._hits = hits
+        self._shown = shown
+        # Not disarmed: that takes longer than all comparing and changes next to nothing.
+        self._bodies = [comparable(_head(_join(hit.passage), limit)) for hit in hits]
+        self._earlier = [comparable(item.text) for item in shown]
+        texts = self._bodies + self._earlier
+        self._sifted = may_repeat(self._bodies, texts, least=SHOWN_RATIO)
+        self._standing: list[int] = []
+
+    def stand(self, place: int) -> None:
+        """Count a hit to what stands above the next ones."""
+        self._standing.append(place)
+
+    def of(self, place: int) -> Fate | None:
+        """The fate of a hit that says what already stands above it, None for a new one."""
+        hit, body, sifted = self._hits[place], self._bodies[place], self._sifted[place]
+        for column in np.flatnonzero(sifted[len(self._hits) :]).tolist():
+            share = repeated_share(body, self._earlier[column])
+            if share >= SHOWN_RATIO:
+                other = self._shown[column].record_id
+                return Fate(hit=hit, verdict="repeats an earlier slot", other=other, ratio=share)
+        for better in (better for better in self._standing if sifted[better]):
+            share = repeated_share(body, self._bodies[better])
+            if share >= SHOWN_RATIO:
+                other = self._hits[better].record.id
+                return Fate(hit=hit, verdict="repeats a better hit", other=other, ratio=share)
+        if sum(self._hits[better].record.id == hit.record.id for better in self._standing) >= PER_RECORD:
+            return Fate(hit=hit, verdict="enough of this record", other=hit.record.id)
+        return None
 
 
-def shown_share(candidate: str, earlier: str) -> float:
-    """How much of `candidate` stands in `earlier`, ratio 0 to 1.
-
-    The shorter of the two is slid along the longer; a match counts for as much of the candidate as it covers, so a
-    short earlier line inside a long candidate does not hide the rest of it.
-
-    Source: rapidfuzz documentation, fuzz.partial_ratio.
-    """
-    if not candidate or not earlier:
-        return 0.0
-    alike = fuzz.partial_ratio(candidate, earlier, score_cutoff=SAME_RATIO)
-    return float(alike) / 100 * min(1.0, len(earlier) / len(candidate))
+def _join(passage: Passage) -> str:
+    """Title path and text on one line, without a title that the text begins with."""
+    title, text = one_line(passage.title_path), one_line(passage.text)
+    return f"{title}: {text}" if title and not text.casefold().startswith(title.casefold()) else text
 
 
-def _comparable(text: str) -> str:
-    """What is compared: case and white space do not make a text another."""
-    return one_line(text).casefold()
-
-
-def _line(hit: Hit, limit: int) -> str:
-    """One line of the slot: date, title path, text; at most `limit` UTF-16 units."""
-    title = one_line(neutralise(hit.passage.title_path))
-    text = one_line(neutralise(hit.passage.text))
-    said = f"{title}: {text}" if title and not text.casefold().startswith(title.casefold()) else text
-    return cut(f"- ({hit.record.date.isoformat()}) {said}", limit)
+def _head(text: str, length: int) -> str:
+    """About what `cut` would leave, for comparing."""
+    return text if len(text) <= length else text[:length] + "…"
