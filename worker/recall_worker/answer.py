@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_worker.config import Config
-from recall_worker.digest import compose_relevant, room_for_relevant
+from recall_worker.digest import Relevant, compose_relevant, room_for_relevant
 from recall_worker.frames import NO_SHA256, Event, Mode, Request, pack_answer
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
@@ -30,7 +30,7 @@ from recall_worker.ledger_types import ShownLike
 from recall_worker.projects import Projects
 from recall_worker.prompts import ClientPrompt, PreviousPrompts, parse_client_prompt, searchable
 from recall_worker.publish import Published
-from recall_worker.records import EVERYWHERE
+from recall_worker.records import EVERYWHERE, Hit
 from recall_worker.search import count_informative, search
 from recall_worker.text import units
 
@@ -67,6 +67,27 @@ class Plan:
     prefix: str
     shown: Sequence[ShownLike] | None
     units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """Slot 4 and what it was made from.
+
+    Attributes:
+        view: The index that was searched.
+        text: What BM25 searched for.
+        vector: What the dense half searched for, shape (dimension,); None if BM25 answered alone.
+        hits: Best first.
+        room_units: UTF-16 units the slot might take.
+        relevant: The slot and every hit's fate.
+    """
+
+    view: View
+    text: str
+    vector: NDArray[np.float32] | None
+    hits: tuple[Hit, ...]
+    room_units: int
+    relevant: Relevant
 
 
 class Answerer:
@@ -189,16 +210,35 @@ class Answerer:
         text = searchable(prompt.text)
         with self._lock:
             text = self._previous.complete(prompt.session_id, text, informative_terms=count_informative(text))
+        timeout_s = ENCODE_SHARE * max(0.0, deadline - time.monotonic())
+        found = self.recall(text, project, plan.shown or (), plan.units, view=view, timeout_s=timeout_s)
+        return found.relevant.text
+
+    def recall(
+        self,
+        text: str,
+        project: str | None,
+        shown: Sequence[ShownLike],
+        shown_units: int,
+        *,
+        view: View,
+        timeout_s: float,
+    ) -> Recalled:
+        """Search and compose slot 4, for a hook and for `recall explain` alike.
+
+        Args:
+            text: What to search for.
+            shown: What slots 1 to 3 show.
+            shown_units: UTF-16 units of slots 1 to 3.
+            timeout_s: How long the encoder may take before BM25 answers alone, seconds.
+        """
         vector = None
         if self._encoder is not None and view.meaning is not None and text:
-            timeout_s = ENCODE_SHARE * max(0.0, deadline - time.monotonic())
             vector = self._encoder.encode_query(text, timeout_s=timeout_s)
         hits = search(view, self._ledger, text, vector, project=project, top_k=TOP_K)
         budget = self._config.budget
-        return compose_relevant(
-            hits,
-            plan.shown or (),
-            room_units=room_for_relevant(plan.units, budget),
-            budget=budget,
-            first=plan.units == 0,
-        ).text
+        room_units = room_for_relevant(shown_units, budget)
+        relevant = compose_relevant(hits, shown, room_units=room_units, budget=budget, first=shown_units == 0)
+        return Recalled(
+            view=view, text=text, vector=vector, hits=tuple(hits), room_units=room_units, relevant=relevant
+        )

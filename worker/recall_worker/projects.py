@@ -25,12 +25,13 @@ class Projects:
         self._configured = configured
         self._ledger = ledger
 
-    def of(self, directory: Path, names: Iterable[str]) -> str | None:
+    def of(self, directory: Path, names: Iterable[str], *, remember: bool = True) -> str | None:
         """Name of the project that `directory` lies in.
 
         Args:
             directory: Where a session works; need not exist.
             names: Projects that have records; others do not matter and are not remembered.
+            remember: Let a repository seen for the first time have its name; False only to look.
 
         Returns:
             None if the directory belongs to no project with records, or if another repository of the same name
@@ -43,11 +44,10 @@ class Projects:
         if repository is None or repository.name not in set(names) or repository.name in self._configured:
             return None
         bound = self._ledger.project_directory(repository.name)
-        if bound is None:
+        if bound is None and remember:
             self._ledger.bind_project(repository.name, repository)
             log.info("project bound name=%s", repository.name)
-            return repository.name
-        return repository.name if bound == repository else None
+        return repository.name if bound in (None, repository) else None
 
     def directories(self, name: str) -> tuple[Path, ...]:
         """Directories of a project: the config's, else the repository seen."""
