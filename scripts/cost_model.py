@@ -259,8 +259,9 @@ def count_tokens(text: str) -> int:
     return len(_tokens(text))
 
 
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
+@lru_cache(512)
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(text))
 
 
 def _most_shared(block: Block, others: Mapping[str, _Node]) -> int:
@@ -270,12 +271,12 @@ def _most_shared(block: Block, others: Mapping[str, _Node]) -> int:
     return max(_shared(block.text, text) for text in others)
 
 
-@lru_cache(4_096)
+@lru_cache(65_536)
 def _shared(one: str, other: str) -> int:
-    pairs = zip(_tokens(one), _tokens(other), strict=False)
-    return next(
-        (place for place, (a, b) in enumerate(pairs) if a != b), min(count_tokens(one), count_tokens(other))
-    )
+    """Tokens that two texts begin with."""
+    first, second = _tokens(one), _tokens(other)
+    pairs = zip(first, second, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
 
 def _overlap(start: int, length: int, first: int, until: int) -> int:
