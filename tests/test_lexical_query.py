@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recall_worker.lexical_query import stop_words_of
-from recall_worker.lexical_scoring import GRAMS, WORDS, lucene_idf
+from recall_worker.analysis_stopwords import stop_words_of
+from recall_worker.lexical_scoring import GRAMS, WORDS, Bm25, lucene_idf
 from tests.lexical_helpers import best, filled, ids
 
 
@@ -114,6 +114,10 @@ def test_stop_words_count_less_but_count(tmp_path: Path) -> None:
         ("wo ist die Sicherung der Datenbank", {"die", "der", "ist"}, {"sicherung"}),
         ("bin folder missing", set(), {"bin", "folder"}),
         ("データベース", set(), {"データベース"}),
+        ("ποια είναι η βάση", {"ποια", "η"}, {"βάση"}),
+        ("डेटाबेस क्या है", {"है"}, {"डेटाबेस"}),
+        ("cái gì là cơ sở dữ liệu", {"cái", "gì", "là"}, {"sở", "liệu"}),
+        ("jak przywrócić bazę danych i kiedy to było", {"jak", "i", "kiedy"}, {"bazę", "danych"}),
     ],
 )
 def test_stop_words_are_of_the_prompts_language(prompt: str, stops: set[str], kept: set[str]) -> None:
@@ -121,3 +125,21 @@ def test_stop_words_are_of_the_prompts_language(prompt: str, stops: set[str], ke
     found = stop_words_of(prompt.casefold().split())
     assert stops <= found
     assert kept.isdisjoint(found)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "stop", "kept"),
+    [
+        ("東京大学のキャンパスはどこにありますか", {"どこ", "あり", "ます", "すか", "のキ"}, {"東京", "大学"}),
+        ("东京大学的创始人是谁", {"的创", "人是", "是谁"}, {"东京", "创始"}),
+        ("ทฤษฎีนี้คืออะไร", {"อะ", "ไร"}, {"ทฤ", "ษฎี"}),
+    ],
+)
+def test_stop_words_without_spaces_count_less(
+    tmp_path: Path, prompt: str, stop: set[str], kept: set[str]
+) -> None:
+    """Thai, Japanese and Chinese function words are found inside a sentence, and its topic keeps its weight."""
+    opened = filled(tmp_path / "lexical", [prompt])
+    weights = {term.term: term.weight for term in opened.explain(prompt) if term.field == WORDS}
+    assert {weights[term] for term in kept} == {1.0}
+    assert {weights[term] for term in stop} == {Bm25().stop_weight}

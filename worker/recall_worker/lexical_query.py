@@ -8,13 +8,12 @@ Next:  worker/recall_worker/lexical.py
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from recall_worker.analysis import GRAM, expand, runs
+from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
 from recall_worker.lexical_scoring import GRAMS, WORDS, View
 
 _MAX_RUNS: Final = 1_500
@@ -55,43 +54,32 @@ def query_terms(text: str, view: View) -> list[QueryTerm]:
     found = list(dict.fromkeys(runs(text)))
     if len(found) > _MAX_RUNS:
         found = found[: _MAX_RUNS // 2] + found[-_MAX_RUNS // 2 :]
-    stops = stop_words_of(found)
+    stops, language = stop_words_of(found), spaceless_language(text)
     weights: dict[str, float] = {}
     grams_of: dict[str, tuple[str, ...]] = {}
     for run in found:
         token = expand(run)
-        if run.casefold() in stops:
-            for term in token.words:
-                weights.setdefault(term, bm25.stop_weight)
-            continue
-        grams = token.grams + _short_words(token.words)
+        content = _content_words(run, stops, language)
+        grams = () if content == frozenset() else token.grams + _short_words(token.words)
         for term in token.words:
-            weights[term] = 1.0
+            if content is None or term in content:
+                weights[term] = 1.0
+            else:
+                weights.setdefault(term, bm25.stop_weight)
             grams_of[term] = grams_of.get(term, ()) + grams
     words = _most_informative(weights, WORDS, view, limit=bm25.top_words)
     candidates = {gram: bm25.gram_weight for word in words for gram in grams_of.get(word.term, ())}
     return words + _most_informative(candidates, GRAMS, view, limit=bm25.top_grams)
 
 
-def stop_words_of(words: Iterable[str]) -> frozenset[str]:
-    """Stop words of the language that a text seems to be in; none if it cannot be told.
-
-    One hit is enough for English; another language of the Latin script needs two, and more than English has:
-    an English prompt about the `bin` folder is not read as German.
-
-    Args:
-        words: Words of the text, any case.
-    """
-    languages = _languages_by_word()
-    hits = Counter(language for word in words for language in languages.get(word.casefold(), ()))
-    if not hits:
+def _content_words(run: str, stops: frozenset[str], language: str | None) -> frozenset[str] | None:
+    """The terms of a run that say what a prompt is about; None for all of them."""
+    if run.casefold() in stops:
         return frozenset()
-    best = max(hits.values())
-    if hits["en"] == best:
-        return _stop_lists()["en"]
-    if best >= 2 or hits["ru"]:
-        return _stop_lists()[min(language for language, count in hits.items() if count == best)]
-    return frozenset()
+    parts = without_stop_words(run, language)
+    if parts == (run,):
+        return None
+    return frozenset(term for part in parts for term in expand(part).words)
 
 
 def _short_words(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -119,21 +107,3 @@ def _most_informative(weights: Mapping[str, float], field: str, view: View, *, l
         QueryTerm(term=term, field=field, weight=weight, idf=idf, documents=documents)
         for _, term, weight, idf, documents in sorted(exact)
     ]
-
-
-@cache
-def _stop_lists() -> dict[str, frozenset[str]]:
-    """Snowball's lists as Whoosh ships them: fourteen languages, 53 to 313 words each."""
-    from whoosh.lang.stopwords import stoplists
-
-    return {language: frozenset(word.casefold() for word in words) for language, words in stoplists.items()}
-
-
-@cache
-def _languages_by_word() -> dict[str, tuple[str, ...]]:
-    """The lists, turned round."""
-    turned: dict[str, tuple[str, ...]] = {}
-    for language, words in sorted(_stop_lists().items()):
-        for word in words:
-            turned[word] = (*turned.get(word, ()), language)
-    return turned

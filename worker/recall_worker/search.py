@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_worker.analysis import expand, runs
+from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
 from recall_worker.fusion import Meaning, Scores, fuse, lean_on_neighbours, read_meaning
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
-from recall_worker.lexical_query import stop_words_of
 from recall_worker.records import Hit
 
 CERTAIN: Final = 1.2
@@ -155,5 +155,8 @@ def read_hits(view: View, ledger: Ledger, scores: Scores, rows: list[int]) -> li
 def count_informative(text: str) -> int:
     """Words of a prompt that say what it is about, in any script; stop words do not count."""
     found = runs(text)
-    stops = stop_words_of(found)
-    return int(sum(expand(run).length for run in found if run.casefold() not in stops))
+    stops, language = stop_words_of(found), spaceless_language(text)
+    content = (
+        part for run in found if run.casefold() not in stops for part in without_stop_words(run, language)
+    )
+    return int(sum(expand(part).length for part in content))
