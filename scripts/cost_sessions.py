@@ -126,7 +126,8 @@ class World:
         dated = sorted(records, key=lambda record: (record.date, record.first_seen))
         coming = [record for record in dated if record.date >= FIRST_DAY]
         if not coming:  # no other notes: the newer half of the example vault's own lessons
-            own = [r for r in dated if r.id in recent_candidates(dated)]
+            shown_by_date = recent_candidates(dated)
+            own = [record for record in dated if record.id in shown_by_date]
             coming = own[len(own) // 2 :]
         later = {record.id for record in coming}
         self.stream = coming
