@@ -26,7 +26,7 @@ LAYERS = (
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
     ("languages", "fusion", "hybrid"),
     ("search", "digest", "snapshot", "window", "publish", "pending", "decisions"),
-    ("server", "client", "refresh", "rebuild", "answer", "status", "evaluate", "verify*", "state_digest", "blocks"),
+    ("server", "client", "refresh", "rebuild", "answer", "explain*", "status", "evaluate", "verify*", "state_digest", "blocks"),
     ("keeper",),
     ("daemon",),
     ("cli", "commands*", "__main__"),

@@ -177,11 +177,16 @@ class Answerer:
 
     def _project(self, request: Request) -> str | None:
         """The project of the directory that the hook works in."""
+        return self.project_of(Path(os.fsdecode(request.scope))) if request.scope else None
+
+    def project_of(self, directory: Path, *, remember: bool = True) -> str | None:
+        """The project of a directory.
+
+        Args:
+            remember: As for `Projects.of`.
+        """
         names = [scope for scope in self._published() if scope != EVERYWHERE]
-        directory = Path(os.fsdecode(request.scope)) if request.scope else None
-        if directory is None or not directory.is_absolute():
-            return None
-        return self._projects.of(directory, names)
+        return self._projects.of(directory, names, remember=remember) if directory.is_absolute() else None
 
     def _plan(self, request: Request, scope: str) -> Plan:
         """Let the hook print the snapshot it holds if it is the right one, else send the right one.

@@ -206,6 +206,27 @@ def hook_config(client: str, **options: Any) -> None:
     click.echo(hook_block(client, read_config(**options)))
 
 
+@main.command("explain")
+@click.argument("prompt")
+@config_options
+@click.option(
+    "--project",
+    "directory",
+    type=click.Path(path_type=Path),
+    default=".",
+    help="Directory in which the prompt is typed.  [default: this one]",
+)
+@click.option(
+    "--top", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Candidates to list."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain_prompt(prompt: str, directory: Path, top: int, as_json: bool, **options: Any) -> None:
+    """Tell why PROMPT gets the notes it gets: each candidate's evidence, and what became of it."""
+    from recall_worker.commands.explain import show_explanation
+
+    show_explanation(read_config(**options), prompt, directory=directory, top=top, as_json=as_json)
+
+
 @main.command("eval")
 @click.argument("folder", type=click.Path(path_type=Path))
 @config_options

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from recall_worker.answer import Answerer
 from recall_worker.config import Config
 from recall_worker.errors import RecallError, UsageError, WorkerError
+from recall_worker.explain import NOTHING_ABOVE, Above, explain, read_order
 from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.keeper import EncoderKeeper
@@ -33,6 +35,7 @@ from recall_worker.ledger import Ledger
 from recall_worker.locks import lock_inode, worker_lock
 from recall_worker.projects import Projects
 from recall_worker.rebuild import rebuild, remove_other_generations, serving_generation
+from recall_worker.records import EVERYWHERE
 from recall_worker.refresh import Publisher, read_vault
 from recall_worker.server import Server
 from recall_worker.status import failure_line, read_status
@@ -238,6 +241,8 @@ class Daemon:
             yield await asyncio.to_thread(self.status)
         elif do == "ping":
             yield {"done": True}
+        elif do == "explain":
+            yield await self._explain(order)
         elif do == "scan":
             await self._in(self._refreshing, self._refresh)
             yield {"done": True}
@@ -248,7 +253,34 @@ class Daemon:
             async for line in self._rebuild(confirm_empty=order.get("confirm_empty") is True):
                 yield line
         else:
-            raise UsageError(f"worker: wanted one of ping, status, scan, stop, rebuild, got {do!r}.")
+            raise UsageError(f"worker: wanted one of ping, status, explain, scan, stop, rebuild, got {do!r}.")
+
+    async def _explain(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Why a prompt gets what it gets."""
+        self._keeper.wake()
+
+        def above(project: str | None) -> Above:
+            current = self._publisher.published.get(project or EVERYWHERE)
+            return (
+                Above(shown=current.snapshot.shown, units=current.snapshot.units)
+                if current
+                else NOTHING_ABOVE
+            )
+
+        asked = read_order(order)
+        view = self._index.view
+        explained = await self._in(
+            self._answering,
+            lambda: explain(
+                asked,
+                self._answerer.project_of(asked.directory, remember=False),
+                answerer=self._answerer,
+                ledger=self._ledger,
+                view=view,
+                above=above,
+            ),
+        )
+        return {"done": True, "worker": os.getpid(), "encoder": self._keeper.state, **asdict(explained)}
 
     def status(self) -> dict[str, Any]:
         """Everything `recall status` shows."""
