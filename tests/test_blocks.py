@@ -167,3 +167,12 @@ def test_without_recent_records_one_breakpoint() -> None:
     """The stable part is then the last, too, and is marked once."""
     parts = split_digest(rendered([record(1, "Backend engineer.", kind="profile")]))
     assert [("cache_control" in block) for block in anthropic_blocks(parts)["system"]] == [True]
+
+
+def test_since() -> None:
+    """What a conversation lacks: nothing, the appended records, or everything once something before them changed."""
+    held = Parts(stable="s", recent=("\na",), relevant="\n\nr")
+    assert held.since(held) == replace(held, relevant="").since(held) == ""
+    assert replace(held, recent=("\na", "\nb")).since(held) == "\nb"
+    assert replace(held, stable="t").since(held) == "t\na"
+    assert held.since(Parts(stable="")) == "s\na"

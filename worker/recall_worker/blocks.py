@@ -48,9 +48,23 @@ class Parts:
     missing: str = ""
 
     @property
+    def snapshot(self) -> str:
+        """Slots 1 to 3."""
+        return self.stable + "".join(self.recent)
+
+    @property
     def text(self) -> str:
         """The whole digest."""
-        return self.stable + "".join(self.recent) + self.relevant
+        return self.snapshot + self.relevant
+
+    def since(self, held: Parts) -> str:
+        """What a conversation that holds an earlier snapshot lacks of this one.
+
+        Returns:
+            Nothing if it is the same, what was appended if it only grew, else all of it.
+        """
+        then, now = held.snapshot, self.snapshot
+        return now.removeprefix(then) if now.startswith(then) else now
 
 
 class CacheControl(TypedDict):
