@@ -1,11 +1,12 @@
-"""Lexical: BM25 over the ledger's passages; every prompt is answered from postings decoded once.
+"""Lexical: BM25 over the ledger's passages; every prompt is answered from arrays on disk.
 
 Flow:  ledger → analysis → [lexical] → search → digest
 In:    passages added and removed.   Out: a score per corpus row, and how much of the prompt it explains.
 Never: a lock held while scoring. A search reads the view it found; a commit puts a new one in its place.
 Next:  worker/recall_worker/search.py
 
-    lexical_store     Whoosh: analysis, postings, commits      lexical_segment   a segment as numpy arrays
+    lexical_store     Whoosh's folder: opened, committed to    lexical_writer    Whoosh's writer, fed with lists
+    lexical_arrays    postings in a file that is mapped        lexical_segment   a segment as the scorer reads it
     lexical_scoring   BM25 impacts, added up                   lexical_query     a prompt's informative terms
 """
 
@@ -17,13 +18,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recall_worker.lexical_query import QueryTerm, query_terms
-from recall_worker.lexical_scoring import WORDS, Bm25, ByteLru, Impact, View
+from recall_worker.lexical_scoring import WORDS, Bm25, ByteCache, Impact, View
 from recall_worker.records import Passage, PassageId
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CACHE_BYTES: Final = 64 * 2**20
+CACHE_BYTES: Final = 48 * 2**20
 _MANY_SEGMENTS: Final = 16
 _MANY_DELETED: Final = 0.2
 
@@ -56,7 +57,7 @@ class LexicalScores:
 class LexicalIndex:
     """One generation's index. One thread writes at a time; any number of threads search beside it."""
 
-    def __init__(self, store: Store, *, bm25: Bm25, cache: ByteLru[Any]) -> None:
+    def __init__(self, store: Store, *, bm25: Bm25, cache: ByteCache[Impact]) -> None:
         """Use `open()`."""
         self._store = store
         self._bm25 = bm25
@@ -71,15 +72,15 @@ class LexicalIndex:
         Args:
             folder: Missing, empty, or made by this class.
             bm25: How to score.
-            cache_bytes: Memory for decoded postings and impacts.
+            cache_bytes: Memory for impacts.
 
         Raises:
             LexicalIndexError: It is damaged, or was made by another analyzer or schema: make a fresh one.
         """
         from recall_worker.lexical_store import Store
 
-        cache: ByteLru[Any] = ByteLru(cache_bytes)
-        return cls(Store(folder, cache=cache), bm25=bm25 or Bm25(), cache=cache)
+        cache: ByteCache[Impact] = ByteCache(cache_bytes)
+        return cls(Store(folder), bm25=bm25 or Bm25(), cache=cache)
 
     @property
     def seq(self) -> int:
@@ -88,7 +89,7 @@ class LexicalIndex:
 
     @property
     def cached_bytes(self) -> int:
-        """Memory held by decoded postings and impacts."""
+        """Memory held by impacts."""
         return self._cache.nbytes
 
     def __len__(self) -> int:
@@ -134,18 +135,20 @@ class LexicalIndex:
         """
         view = self._view
         terms = query_terms(query, view)
-        impacts = [(term, view.impact(term.field, term.term) if term.documents else None) for term in terms]
         by_document = np.zeros(view.size + 1, np.float32)
-        for term, impact in impacts:
-            if impact is not None:
-                impact.add_to(by_document[: view.size], term.weight)
+        found = [(term.field, term.term, term.weight) for term in terms if term.documents]
+        view.add_up(found, by_document[: view.size])
         rows = view.rows(ids)
         values = by_document[rows]
-        words = [(term, impact) for term, impact in impacts if term.field == WORDS]
-        coverage = _coverage(words, int(rows[values.argmax()])) if len(ids) and values.max() > 0 else 0.0
-        mass = sum(term.weight * term.idf for term, _ in words)
+        best = int(values.argmax()) if len(ids) else 0
+        words = [term for term in terms if term.field == WORDS]
+        mass = sum(term.weight * term.idf for term in words)
+        held = _held(words, view, int(rows[best])) if len(ids) and values[best] > 0 else 0.0
         return LexicalScores(
-            values=values, coverage=coverage, mass=mass, terms=tuple(term.term for term, _ in words)
+            values=values,
+            coverage=held / mass if mass else 0.0,
+            mass=mass,
+            terms=tuple(term.term for term in words),
         )
 
     def explain(self, query: str) -> tuple[QueryTerm, ...]:
@@ -179,8 +182,10 @@ class LexicalIndex:
         return View(self._store.read(), bm25=self._bm25, cache=self._cache)
 
 
-def _coverage(words: Sequence[tuple[QueryTerm, Impact | None]], row: int) -> float:
-    """Share of the words' weighted idf that one document contains."""
-    mass = sum(term.weight * term.idf for term, _ in words)
-    held = sum(term.weight * term.idf for term, impact in words if impact is not None and impact.holds(row))
-    return held / mass if mass else 0.0
+def _held(words: Sequence[QueryTerm], view: View, row: int) -> float:
+    """Weighted idf of the words that one document contains."""
+    return sum(
+        term.weight * term.idf
+        for term in words
+        if term.documents and view.holds(row, term.field, term.term, term.weight)
+    )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 WORDS: Final = "words"
 GRAMS: Final = "grams"
 
-_DENSE_SHARE: Final = 1 / 4
-"""A term in more of the documents than this is kept as one vector: faster to add, and little larger."""
+_DENSE_SHARE: Final = 1 / 8
+"""A term in more of the documents than this is kept as one vector: faster to add, and not much larger."""
 
 _KNOWN_IDFS: Final = 20_000
 
@@ -95,8 +94,8 @@ class Postings(Protocol):
     def frequency(self, field: str, term: str) -> int:
         """Documents with the term, deleted ones included."""
 
-    def postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Documents with the term, ascending, and how often each has it."""
+    def postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[Any]] | None:
+        """Documents with the term, ascending, and how often each has it; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,41 +119,22 @@ class Impact:
         """Memory held."""
         return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
 
-    def add_to(self, scores: NDArray[np.float32], weight: float) -> None:
-        """Add `weight` times the values, in place."""
-        values = self.values if weight == 1 else self.values * np.float32(weight)
-        if self.rows is None:
-            scores += values
-        else:
-            np.add.at(scores, self.rows, values)
 
-    def holds(self, row: int) -> bool:
-        """Whether a document has the term."""
-        if self.rows is None:
-            return bool(self.values[row] > 0)
-        place = int(np.searchsorted(self.rows, row))
-        return place < len(self.rows) and int(self.rows[place]) == row
-
-
-class ByteLru(Generic[V]):
-    """Mapping that forgets what was used longest ago when its values pass a number of bytes. Thread-safe."""
+class ByteCache(Generic[V]):
+    """Mapping that forgets what it has had longest when its values pass a number of bytes. Thread-safe."""
 
     _OVERHEAD: Final = 300  # key, array headers, entry
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._held: dict[Hashable, tuple[V, int]] = {}
         self._lock = threading.Lock()
         self.nbytes = 0
 
     def get(self, key: Hashable) -> V | None:
-        """The value, now the latest used."""
-        with self._lock:
-            held = self._held.get(key)
-            if held is None:
-                return None
-            self._held.move_to_end(key)
-            return held[0]
+        """The value, if it is still here; takes no lock."""
+        held = self._held.get(key)
+        return None if held is None else held[0]
 
     def put(self, key: Hashable, value: V, nbytes: int) -> None:
         """Keep a value; one that is larger than the limit alone is not kept."""
@@ -165,7 +145,7 @@ class ByteLru(Generic[V]):
             self._held[key] = (value, nbytes)
             self.nbytes += nbytes
             while self.nbytes > self._limit:
-                _, (_, freed) = self._held.popitem(last=False)
+                _, freed = self._held.pop(next(iter(self._held)))
                 self.nbytes -= freed
 
 
@@ -173,7 +153,7 @@ class View:
     """All documents after one commit. Only its caches change: any thread may score while the next is made."""
 
     def __init__(
-        self, segments: Sequence[tuple[Postings, NDArray[np.int64]]], *, bm25: Bm25, cache: ByteLru[Any]
+        self, segments: Sequence[tuple[Postings, NDArray[np.int64]]], *, bm25: Bm25, cache: ByteCache[Impact]
     ) -> None:
         """Lay segments end to end.
 
@@ -219,7 +199,9 @@ class View:
             keep: Remember the answer: searches ask with the same ids until the next commit.
         """
         aligned = self._aligned
-        if aligned is not None and np.array_equal(aligned[0], ids):
+        if aligned is not None and (
+            (aligned[0] is ids and not ids.flags.writeable) or np.array_equal(aligned[0], ids)
+        ):
             return aligned[1]
         live = np.flatnonzero(self.live)
         order = live[np.argsort(self.passage_ids[live], kind="stable")]
@@ -230,11 +212,13 @@ class View:
         rows = np.full(len(ids), self.size, np.intp)
         rows[found] = order[place[found]]
         if keep:
-            self._aligned = (ids.copy(), rows)
+            self._aligned = (ids.copy() if ids.flags.writeable else ids, rows)
         return rows
 
     def idf(self, field: str, term: str) -> tuple[float, int]:
-        """Weight of a term and how many live documents have it; makes its impact, which scoring needs."""
+        """Weight of a term and how many live documents have it."""
+        if self._whole:
+            return self.rough_idf(field, term)  # nothing is deleted: the segments' own counts are right
         impact = self.impact(field, term) if self.rough_idf(field, term)[1] else None
         if impact is not None:
             return impact.idf, impact.documents
@@ -252,34 +236,92 @@ class View:
             self._idfs[field, term] = known
         return known
 
-    def impact(self, field: str, term: str) -> Impact | None:
-        """What a term adds to each live document, or None if no live document has it."""
-        key = (self._serial, field, term)
-        impact: Impact | None = self._cache.get(key)
+    def add_up(self, terms: Sequence[tuple[str, str, float]], scores: NDArray[np.float32]) -> None:
+        """Add what terms are worth to the documents that have them, term by term in this order.
+
+        Args:
+            terms: Field, term and what its impact is multiplied by.
+            scores: Changed in place, shape (size,).
+        """
+        rows: list[NDArray[np.int32]] = []
+        values: list[NDArray[np.float32]] = []
+        for field, term, weight in terms:
+            impact = self.impact(field, term, weight)
+            if impact is None:
+                continue
+            if impact.rows is not None:
+                rows.append(impact.rows)
+                values.append(impact.values)
+                continue
+            _add_lists(scores, rows, values)
+            scores += impact.values
+        _add_lists(scores, rows, values)
+
+    def holds(self, row: int, field: str, term: str, weight: float = 1.0) -> bool:
+        """Whether a live document has a term."""
+        impact = self.impact(field, term, weight)
         if impact is None:
-            impact = self._make_impact(field, term)
+            return False
+        if impact.rows is None:
+            return bool(impact.values[row] > 0)
+        place = int(impact.rows.searchsorted(row))
+        return place < len(impact.rows) and int(impact.rows[place]) == row
+
+    def impact(self, field: str, term: str, weight: float = 1.0) -> Impact | None:
+        """What a term adds to each live document, or None if no live document has it.
+
+        Args:
+            weight: What to multiply it by.
+        """
+        key = (self._serial, field, term, weight)
+        impact = self._cache.get(key)
+        if impact is None:
+            impact = self._make_impact(field, term, weight)
             self._cache.put(key, impact, impact.nbytes)
         return impact if impact.documents else None
 
-    def _make_impact(self, field: str, term: str) -> Impact:
+    def _make_impact(self, field: str, term: str, weight: float) -> Impact:
         """Join the segments' postings, leave the deleted out, and score once."""
-        found = [
-            (base, *segment.postings(field, term))
-            for base, segment in zip(self._bases, self._segments, strict=False)
-            if segment.frequency(field, term)
-        ]
-        rows = _joined([base + documents for base, documents, _ in found], np.int32)
-        counts = _joined([count for _, _, count in found], np.float32)
+        rows, counts = self._postings(field, term)
         if not self._whole:
             live = self.live[rows]
             rows, counts = rows[live], counts[live]
         idf = self.bm25.idf(self.documents[field], len(rows))
         values = np.float32(idf * (self.bm25.k1 + 1)) * counts / (counts + self._norms[rows])
-        if len(rows) > self.size * _DENSE_SHARE:
+        if weight != 1:
+            values *= np.float32(weight)
+        if len(rows) > self.documents[WORDS] * _DENSE_SHARE:
             everywhere = np.zeros(self.size, np.float32)
             everywhere[rows] = values
             return Impact(documents=len(rows), idf=idf, rows=None, values=everywhere)
         return Impact(documents=len(rows), idf=idf, rows=rows, values=values)
+
+    def _postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """A term's documents in all segments, deleted ones included, and how often each has it."""
+        found = []
+        for base, segment in zip(self._bases, self._segments, strict=False):
+            postings = segment.postings(field, term)
+            if postings is not None:
+                documents, counts = postings
+                found.append((documents + np.int32(base) if base else documents, counts))
+        if len(found) == 1:
+            return found[0][0], found[0][1].astype(np.float32)
+        return (
+            _joined([documents for documents, _ in found], np.int32),
+            _joined([counts for _, counts in found], np.float32),
+        )
+
+
+def _add_lists(
+    scores: NDArray[np.float32], rows: list[NDArray[np.int32]], values: list[NDArray[np.float32]]
+) -> None:
+    """Add posting lists in one call, and empty the lists of them."""
+    if len(rows) == 1:
+        np.add.at(scores, rows[0], values[0])
+    elif rows:
+        np.add.at(scores, np.concatenate(rows), np.concatenate(values))
+    rows.clear()
+    values.clear()
 
 
 def _joined(arrays: Sequence[NDArray[Any]], kind: type[S]) -> NDArray[S]:

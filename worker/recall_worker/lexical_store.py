@@ -27,15 +27,15 @@ from whoosh.reading import SegmentReader
 
 from recall_worker import analysis
 from recall_worker.errors import LexicalIndexError
-from recall_worker.lexical_scoring import GRAMS, WORDS, ByteLru
+from recall_worker.lexical_scoring import GRAMS, WORDS
 from recall_worker.lexical_segment import Segment
+from recall_worker.lexical_writer import ArrayWriter, TermsField, arrays_path
 from recall_worker.records import Passage, PassageId
 
 log = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 META: Final = "meta.json"
-_WRITER_MB: Final = 32
 _INDEX_NAME: Final = "MAIN"
 
 
@@ -61,25 +61,23 @@ SCHEMA: Final = fields.Schema(
     passage=fields.COLUMN(columns.NumericColumn("q")),
     length=fields.COLUMN(columns.NumericColumn("I")),
     grammed=fields.COLUMN(columns.NumericColumn("B")),
-    **{part: fields.TEXT(analyzer=TermsAnalyzer(part), phrase=False) for part in (WORDS, GRAMS)},
+    **{part: TermsField(analyzer=TermsAnalyzer(part), phrase=False) for part in (WORDS, GRAMS)},
 )
 
 
 class Store:
     """One folder. Not for two threads at once: LexicalIndex sees to that."""
 
-    def __init__(self, folder: Path, *, cache: ByteLru[Any]) -> None:
+    def __init__(self, folder: Path) -> None:
         """Open the folder, or make it if it is missing or empty.
 
         Args:
             folder: Holds nothing else.
-            cache: Where decoded postings are kept.
 
         Raises:
             LexicalIndexError: It is damaged, or was made by another analyzer or schema.
         """
         self.folder = folder
-        self._cache = cache
         self._segments: dict[str, Segment] = {}
         self._synced: set[str] = set()
         try:
@@ -110,10 +108,7 @@ class Store:
             found = []
             for whoosh_segment in toc.segments:
                 name = whoosh_segment.segment_id()
-                segment = known.get(name) or Segment(
-                    SegmentReader(self._index.storage, SCHEMA, whoosh_segment), self._cache
-                )
-                self._segments[name] = segment
+                segment = self._segments[name] = known.get(name) or self._open(whoosh_segment)
                 deleted = np.fromiter(whoosh_segment.deleted_docs(), np.int64)
                 if len(deleted) and deleted.max() >= len(segment.passage_ids):
                     raise ValueError(f"segment {name} and its deletions do not match")
@@ -166,6 +161,14 @@ class Store:
         _sync(self.folder)
         self.seq = seq
 
+    def _open(self, whoosh_segment: Any) -> Segment:
+        """Read a segment; what Whoosh copies into memory for it is given back at once."""
+        reader = SegmentReader(self._index.storage, SCHEMA, whoosh_segment)
+        try:
+            return Segment(reader, self.folder)
+        finally:
+            reader.close()
+
     def _files(self) -> set[str]:
         """Whoosh's files; it never writes to one again."""
         return {path.name for path in self.folder.iterdir() if path.is_file() and path.name != META}
@@ -191,7 +194,7 @@ class Store:
         with _write_lock(self.folder):
             writer = None
             try:
-                writer = self._index.writer(_lk=False, limitmb=_WRITER_MB)
+                writer = ArrayWriter(self._index, folder=self.folder)
                 for passage in added:
                     try:
                         writer.add_document(**_document(passage))
@@ -204,6 +207,7 @@ class Store:
                 for row in deletions:
                     writer.delete_document(row)
                 writer.commit(optimize=optimize)
+                self._remove_merged()
             except Exception as error:
                 _cancel(writer)
                 raise LexicalIndexError(
@@ -211,6 +215,13 @@ class Store:
                     "it is tried again at the next scan. See that the disk has room."
                 ) from error
         return None
+
+    def _remove_merged(self) -> None:
+        """Delete the arrays of segments that are no more; Whoosh has deleted its own files."""
+        kept = {arrays_path(self.folder, item.segment_id()) for item in self._index._read_toc().segments}
+        for path in self.folder.glob(arrays_path(self.folder, "*").name):
+            if path not in kept:
+                path.unlink(missing_ok=True)
 
 
 def _document(passage: Passage) -> dict[str, Any]:

@@ -1,0 +1,233 @@
+"""Lexical arrays: the postings of one segment in one file, laid out to be searched where they lie.
+
+Flow:  lexical_writer → [lexical_arrays] → lexical_segment → lexical_scoring
+In:    terms in order, each with its documents and counts.   Out: the same, read by mapping the file.
+Never: a copy of a posting list, a pickle, a table of terms in memory.
+Next:  worker/recall_worker/lexical_segment.py
+
+One file for a segment: magic, version and size of the file, then for each field in the order of FIELDS how many terms,
+postings and bytes of terms there are and how wide a count is, then the arrays, each on a boundary of 8 bytes:
+
+    heads     uint64    first eight bytes of each term, big end first: numbers in the order of the terms
+    letters   uint32    where each term ends in `text`, after a 0
+    starts    uint64    where each term's postings end, after a 0
+    text      bytes     the terms, UTF-8, ascending, one after the other
+    documents int32     ascending for each term
+    counts    uint8, uint16 or uint32
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIELDS: Final = ("grams", "words")
+"""As Whoosh writes them, by name."""
+
+_MAGIC: Final = b"RCLPOST1"
+_HEAD: Final = struct.Struct("<8sQ")
+_SIZES: Final = struct.Struct("<QQQQ")
+_HEAD_BYTES: Final = 8
+_COUNT_KINDS: Final = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+
+Postings = tuple[NDArray[np.int32], NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Terms of one field with their postings; immutable.
+
+    Attributes:
+        heads: See above, shape (n_terms,).
+        letters: Shape (n_terms + 1,).
+        starts: Shape (n_terms + 1,).
+        text: All terms.
+        documents: Shape (n_postings,).
+        counts: Shape (n_postings,).
+    """
+
+    heads: memoryview
+    letters: memoryview
+    starts: memoryview
+    text: memoryview
+    documents: NDArray[np.int32]
+    counts: NDArray[Any]
+
+    def __len__(self) -> int:
+        """Terms."""
+        return len(self.heads)
+
+    def find(self, term: bytes) -> int:
+        """Place of a term, -1 if it is not here."""
+        head = _head(term)
+        low = bisect_left(self.heads, head)
+        if low == len(self.heads) or self.heads[low] != head:
+            return -1
+        if len(term) > _HEAD_BYTES or self.term(low) != term:
+            high = bisect_right(self.heads, head, low)
+            low = bisect_left(range(high), term, low, key=self.term)
+            if low == high or self.term(low) != term:
+                return -1
+        return low
+
+    def term(self, place: int) -> bytes:
+        """The term at a place."""
+        return bytes(self.text[self.letters[place] : self.letters[place + 1]])
+
+    def frequency(self, place: int) -> int:
+        """Documents that have the term at a place."""
+        return int(self.starts[place + 1] - self.starts[place])
+
+    def postings(self, place: int) -> Postings:
+        """Documents that have the term at a place, ascending, and how often each has it; not copied."""
+        start, stop = self.starts[place], self.starts[place + 1]
+        return self.documents[start:stop], self.counts[start:stop]
+
+    def renumbered(self, numbers: NDArray[np.int32]) -> Iterator[tuple[bytes, Postings]]:
+        """Every term that is left with its postings when documents take other numbers.
+
+        Args:
+            numbers: New number of each document, ascending where it is not -1, which drops the document.
+        """
+        documents = numbers[self.documents]
+        kept = documents >= 0
+        bounds = np.concatenate([[0], np.cumsum(kept)])[np.asarray(self.starts)].tolist()
+        documents, counts = documents[kept], self.counts[kept]
+        for place, (start, stop) in enumerate(pairwise(bounds)):
+            if start < stop:
+                yield self.term(place), (documents[start:stop], counts[start:stop])
+
+
+class TableBuilder:
+    """Takes terms in order and lays them out."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._heads: list[int] = []
+        self._letters = [0]
+        self._starts = [0]
+        self._documents: list[NDArray[np.int32]] = []
+        self._counts: list[NDArray[Any]] = []
+
+    def add(self, term: bytes, documents: NDArray[np.int32], counts: NDArray[Any]) -> None:
+        """Add a term that sorts behind all before it."""
+        self._text += term
+        self._heads.append(_head(term))
+        self._letters.append(len(self._text))
+        self._starts.append(self._starts[-1] + len(documents))
+        self._documents.append(documents)
+        self._counts.append(counts)
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """In the order of the file."""
+        counts = np.concatenate(self._counts) if self._counts else np.zeros(0, np.uint8)
+        most = int(counts.max(initial=0))
+        kind = _COUNT_KINDS[1 if most < 2**8 else 2 if most < 2**16 else 4]
+        return [
+            np.array(self._heads, "<u8"),
+            np.array(self._letters, "<u4"),
+            np.array(self._starts, "<u8"),
+            np.frombuffer(bytes(self._text), np.uint8),
+            np.concatenate(self._documents).astype("<i4", copy=False)
+            if self._documents
+            else np.zeros(0, "<i4"),
+            counts.astype(kind, copy=False),
+        ]
+
+
+def write_tables(path: Path, tables: Iterable[list[NDArray[Any]]]) -> None:
+    """Write the arrays of each field in the order of FIELDS, durably; an unfinished file is never left under the name.
+
+    Raises:
+        OSError: The disk is full, say.
+    """
+    tables = list(tables)
+    sizes = b"".join(
+        _SIZES.pack(len(heads), len(documents), len(text), counts.itemsize)
+        for heads, _, _, text, documents, counts in tables
+    )
+    parts = [_padded(array.tobytes()) for arrays in tables for array in arrays]
+    size = _HEAD.size + len(sizes) + sum(map(len, parts))
+    fresh = path.with_suffix(".tmp")
+    try:
+        with fresh.open("wb") as file:
+            file.write(_HEAD.pack(_MAGIC, size) + sizes)
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """An open file; it stays readable for as long as this is held, also when it was deleted meanwhile.
+
+    Attributes:
+        of: Table of each field.
+    """
+
+    of: dict[str, Table]
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Map a file; only its last pages are read.
+
+        Raises:
+            OSError: It is not there.
+            ValueError: It is not whole.
+        """
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        magic, size = _HEAD.unpack_from(data)
+        if magic != _MAGIC or size != len(data):
+            raise ValueError(
+                f"{path.name}: wanted {size} bytes after {_MAGIC!r}, got {len(data)} after {magic!r}"
+            )
+        place = _HEAD.size + len(FIELDS) * _SIZES.size
+        found = {}
+        for number, field in enumerate(FIELDS):
+            terms, postings, letters, width = _SIZES.unpack_from(data, _HEAD.size + number * _SIZES.size)
+            arrays: list[NDArray[Any]] = []
+            kinds = [
+                ("<u8", terms),
+                ("<u4", terms + 1),
+                ("<u8", terms + 1),
+                ("u1", letters),
+                ("<i4", postings),
+            ]
+            for kind, length in [*kinds, (_COUNT_KINDS[width], postings)]:
+                arrays.append(np.frombuffer(data, kind, length, place))
+                place += -(-arrays[-1].nbytes // 8) * 8
+            heads, ends, starts, text, documents, counts = arrays
+            if ends[-1] != letters or starts[-1] != postings:
+                raise ValueError(f"{path.name}: its terms and postings do not match")
+            found[field] = Table(
+                heads=memoryview(heads),
+                letters=memoryview(ends),
+                starts=memoryview(starts),
+                text=memoryview(text),
+                documents=documents,
+                counts=counts,
+            )
+        return cls(of=found)
+
+
+def _head(term: bytes) -> int:
+    return int.from_bytes(term[:_HEAD_BYTES].ljust(_HEAD_BYTES, b"\0"), "big")
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 8)
