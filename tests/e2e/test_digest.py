@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,21 @@ def test_without_worker(place: Place) -> None:
     assert run.stderr.startswith("Slot 4 is missing: ")
     assert "no worker runs here" in run.stderr
     assert place.recall("digest", "--format", "gemini").stderr == ""
+
+
+def test_a_worker_that_hangs(place: Place) -> None:
+    """A worker that is stopped in its tracks costs the time that was granted and slot 4."""
+    fill(place)
+    place.recall("start")
+    place.wait(lambda: place.status()["index"]["passages"] == 4)
+    worker = int((place.state / "worker.lock").read_text(encoding="utf-8").split()[0])
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        run = place.recall("digest", "--prompt", PROMPT, "--wait", "0.3")
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    assert "Backend engineer" in run.stdout
+    assert "did not answer within 0.3 s" in run.stderr
 
 
 def test_nothing_is_published_yet(place: Place) -> None:

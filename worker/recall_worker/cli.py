@@ -158,6 +158,7 @@ def rebuild(no_embed: bool, confirm_empty: bool, **options: Any) -> None:
 @click.option(
     "--wait",
     "timeout_s",
+    type=click.FloatRange(0.05, 600),
     default=3.0,
     show_default=True,
     metavar="SECONDS",

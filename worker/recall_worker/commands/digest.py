@@ -34,7 +34,7 @@ def show_digest(
         timeout_s: How long the worker may take, seconds.
     """
     if prompt == STDIN:
-        prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
+        prompt = sys.stdin.buffer.read().decode("utf-8", "replace") if sys.stdin else ""
     parts = read_parts(config.state_dir, prompt=prompt, directory=directory, timeout_s=timeout_s)
     if not parts.stable and not (config.state_dir / "snapshots").is_dir():
         click.echo(f"{config.state_dir}: nothing is published here yet. `recall start` does it.", err=True)
