@@ -37,7 +37,7 @@ T = TypeVar("T")
 READ_BATCH: Final = 4_096
 """Rows read from the ledger at a time."""
 
-LEXICAL_BATCH: Final = 2_000
+LEXICAL_BATCH: Final = 10_000
 """Passages per Whoosh commit while an index is filled: bounds memory and what a crash costs."""
 
 PRIOR_PASSAGES: Final = 50

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_worker.lexical_query import QueryTerm, query_terms
-from recall_worker.lexical_scoring import WORDS, Bm25, ByteCache, Impact, View
+from recall_worker.lexical_scoring import WORDS, Bm25, ByteCache, Impact, View, add_up, held_by
 from recall_worker.records import Passage, PassageId
 
 if TYPE_CHECKING:
@@ -136,14 +136,19 @@ class LexicalIndex:
         view = self._view
         terms = query_terms(query, view)
         by_document = np.zeros(view.size + 1, np.float32)
-        found = [(term.field, term.term, term.weight) for term in terms if term.documents]
-        view.add_up(found, by_document[: view.size])
+        impacts = [
+            view.impact(term.field, term.term, term.weight) if term.documents else None for term in terms
+        ]
+        add_up(impacts, by_document[: view.size])
         rows = view.rows(ids)
         values = by_document[rows]
         best = int(values.argmax()) if len(ids) else 0
         words = [term for term in terms if term.field == WORDS]
         mass = sum(term.weight * term.idf for term in words)
-        held = _held(words, view, int(rows[best])) if len(ids) and values[best] > 0 else 0.0
+        held = 0.0
+        if len(ids) and values[best] > 0:
+            has = held_by(impacts[: len(words)], int(rows[best]))
+            held = sum(term.weight * term.idf for term, found in zip(words, has, strict=True) if found)
         return LexicalScores(
             values=values,
             coverage=held / mass if mass else 0.0,
@@ -159,15 +164,18 @@ class LexicalIndex:
         """Weight of a word of `analyze()` and about how many passages have it; reads no posting list."""
         return self._view.rough_idf(WORDS, word)
 
-    def compact(self) -> None:
+    def compact(self, *, most_segments: int = _MANY_SEGMENTS) -> None:
         """Merge all segments into one if they, or the deleted passages in them, have become many.
+
+        Args:
+            most_segments: More than these are many.
 
         Raises:
             LexicalIndexError: As for `update()`.
         """
         with self._writing:
             view = self._view
-            if view.segments > _MANY_SEGMENTS or view.deleted_ratio > _MANY_DELETED:
+            if view.segments > most_segments or view.deleted_ratio > _MANY_DELETED:
                 self._store.commit([], [], optimize=True)
                 self._view = self._read()
                 self._store.write_seq(self._store.seq)
@@ -180,12 +188,3 @@ class LexicalIndex:
 
     def _read(self) -> View:
         return View(self._store.read(), bm25=self._bm25, cache=self._cache)
-
-
-def _held(words: Sequence[QueryTerm], view: View, row: int) -> float:
-    """Weighted idf of the words that one document contains."""
-    return sum(
-        term.weight * term.idf
-        for term in words
-        if term.documents and view.holds(row, term.field, term.term, term.weight)
-    )

@@ -84,13 +84,12 @@ class Table:
         """The term at a place."""
         return bytes(self.text[self.letters[place] : self.letters[place + 1]])
 
-    def frequency(self, place: int) -> int:
-        """Documents that have the term at a place."""
-        return int(self.starts[place + 1] - self.starts[place])
+    def extent(self, place: int) -> tuple[int, int]:
+        """Where the postings of the term at a place start and stop."""
+        return self.starts[place], self.starts[place + 1]
 
-    def postings(self, place: int) -> Postings:
-        """Documents that have the term at a place, ascending, and how often each has it; not copied."""
-        start, stop = self.starts[place], self.starts[place + 1]
+    def postings(self, start: int, stop: int) -> Postings:
+        """Documents, ascending for each term, and how often each has it; not copied."""
         return self.documents[start:stop], self.counts[start:stop]
 
     def renumbered(self, numbers: NDArray[np.int32]) -> Iterator[tuple[bytes, Postings]]:

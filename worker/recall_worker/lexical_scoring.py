@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -24,7 +24,8 @@ GRAMS: Final = "grams"
 _DENSE_SHARE: Final = 1 / 8
 """A term in more of the documents than this is kept as one vector: faster to add, and not much larger."""
 
-_KNOWN_IDFS: Final = 20_000
+_KNOWN_TERMS: Final = 20_000
+"""Terms whose place and idf are remembered; a long pasted log asks for thousands."""
 
 _serials = itertools.count()
 
@@ -91,11 +92,11 @@ class Postings(Protocol):
     lengths: NDArray[np.float32]
     grammed: NDArray[np.bool_]
 
-    def frequency(self, field: str, term: str) -> int:
-        """Documents with the term, deleted ones included."""
+    def find(self, field: str, term: str) -> tuple[int, int] | None:
+        """Where a term's postings start and stop; None if no document has it."""
 
-    def postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[Any]] | None:
-        """Documents with the term, ascending, and how often each has it; None if there are none."""
+    def postings(self, field: str, start: int, stop: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Documents with the term, ascending, and how often each has it; deleted ones included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +180,7 @@ class View:
         self._cache = cache
         self._serial = next(_serials)
         self._idfs: dict[tuple[str, str], tuple[float, int]] = {}
+        self._places: dict[tuple[str, str], tuple[tuple[int, int, int], ...]] = {}
         self._aligned: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
 
     @property
@@ -228,44 +230,24 @@ class View:
         """The same by the segments' own counts, which include deleted documents; reads no posting list."""
         known = self._idfs.get((field, term))
         if known is None:
-            found = sum(segment.frequency(field, term) for segment in self._segments)
+            found = sum(stop - start for _, start, stop in self._find(field, term))
             count = min(found, self.documents[field])
             known = (self.bm25.idf(self.documents[field], count) if self.documents[field] else 0.0), count
-            if len(self._idfs) >= _KNOWN_IDFS:
+            if len(self._idfs) >= _KNOWN_TERMS:
                 self._idfs.clear()
             self._idfs[field, term] = known
         return known
 
-    def add_up(self, terms: Sequence[tuple[str, str, float]], scores: NDArray[np.float32]) -> None:
-        """Add what terms are worth to the documents that have them, term by term in this order.
-
-        Args:
-            terms: Field, term and what its impact is multiplied by.
-            scores: Changed in place, shape (size,).
-        """
-        rows: list[NDArray[np.int32]] = []
-        values: list[NDArray[np.float32]] = []
-        for field, term, weight in terms:
-            impact = self.impact(field, term, weight)
-            if impact is None:
-                continue
-            if impact.rows is not None:
-                rows.append(impact.rows)
-                values.append(impact.values)
-                continue
-            _add_lists(scores, rows, values)
-            scores += impact.values
-        _add_lists(scores, rows, values)
-
-    def holds(self, row: int, field: str, term: str, weight: float = 1.0) -> bool:
-        """Whether a live document has a term."""
-        impact = self.impact(field, term, weight)
-        if impact is None:
-            return False
-        if impact.rows is None:
-            return bool(impact.values[row] > 0)
-        place = int(impact.rows.searchsorted(row))
-        return place < len(impact.rows) and int(impact.rows[place]) == row
+    def _find(self, field: str, term: str) -> tuple[tuple[int, int, int], ...]:
+        """Number of each segment that has a term, and where its postings start and stop there."""
+        known = self._places.get((field, term))
+        if known is None:
+            places = [segment.find(field, term) for segment in self._segments]
+            known = tuple((number, *place) for number, place in enumerate(places) if place is not None)
+            if len(self._places) >= _KNOWN_TERMS:
+                self._places.clear()
+            self._places[field, term] = known
+        return known
 
     def impact(self, field: str, term: str, weight: float = 1.0) -> Impact | None:
         """What a term adds to each live document, or None if no live document has it.
@@ -299,11 +281,10 @@ class View:
     def _postings(self, field: str, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """A term's documents in all segments, deleted ones included, and how often each has it."""
         found = []
-        for base, segment in zip(self._bases, self._segments, strict=False):
-            postings = segment.postings(field, term)
-            if postings is not None:
-                documents, counts = postings
-                found.append((documents + np.int32(base) if base else documents, counts))
+        for number, start, stop in self._find(field, term):
+            documents, counts = self._segments[number].postings(field, start, stop)
+            base = self._bases[number]
+            found.append((documents + np.int32(base) if base else documents, counts))
         if len(found) == 1:
             return found[0][0], found[0][1].astype(np.float32)
         return (
@@ -312,16 +293,56 @@ class View:
         )
 
 
-def _add_lists(
-    scores: NDArray[np.float32], rows: list[NDArray[np.int32]], values: list[NDArray[np.float32]]
-) -> None:
-    """Add posting lists in one call, and empty the lists of them."""
+def add_up(impacts: Iterable[Impact | None], scores: NDArray[np.float32]) -> None:
+    """Add what terms are worth to the documents that have them, term by term in this order.
+
+    Args:
+        impacts: Of the terms.
+        scores: Changed in place, one for each document.
+    """
+    lists: list[Impact] = []
+    for impact in impacts:
+        if impact is None:
+            continue
+        if impact.rows is not None:
+            lists.append(impact)
+            continue
+        _add_lists(scores, lists)
+        lists.clear()
+        scores += impact.values
+    _add_lists(scores, lists)
+
+
+def held_by(impacts: Sequence[Impact | None], row: int) -> list[bool]:
+    """Which terms a document has.
+
+    Args:
+        impacts: Of the terms.
+        row: The document.
+    """
+    held = [False] * len(impacts)
+    listed, rows = [], []
+    for place, impact in enumerate(impacts):
+        if impact is not None and impact.rows is not None:
+            listed.append(place)
+            rows.append(impact.rows)
+        elif impact is not None:
+            held[place] = bool(impact.values[row] > 0)
+    if listed:
+        ends = np.cumsum([len(found) for found in rows])
+        hits = np.flatnonzero(np.concatenate(rows) == row)
+        for place in np.searchsorted(ends, hits, side="right").tolist():
+            held[listed[place]] = True
+    return held
+
+
+def _add_lists(scores: NDArray[np.float32], lists: Sequence[Impact]) -> None:
+    """Add posting lists, all in one call."""
+    rows = [impact.rows for impact in lists if impact.rows is not None]
     if len(rows) == 1:
-        np.add.at(scores, rows[0], values[0])
+        np.add.at(scores, rows[0], lists[0].values)
     elif rows:
-        np.add.at(scores, np.concatenate(rows), np.concatenate(values))
-    rows.clear()
-    values.clear()
+        np.add.at(scores, np.concatenate(rows), np.concatenate([impact.values for impact in lists]))
 
 
 def _joined(arrays: Sequence[NDArray[Any]], kind: type[S]) -> NDArray[S]:

@@ -38,17 +38,15 @@ class Segment:
         self.grammed = _column(reader, "grammed", size, np.dtype(np.bool_))
         self._tables = Tables.open(arrays_path(folder, self.id)).of
 
-    def frequency(self, field: str, term: str) -> int:
-        """Documents with the term, deleted ones included."""
+    def find(self, field: str, term: str) -> tuple[int, int] | None:
+        """Where a term's postings start and stop; None if no document has it."""
         table = self._tables[field]
         place = table.find(term.encode())
-        return 0 if place < 0 else table.frequency(place)
+        return None if place < 0 else table.extent(place)
 
-    def postings(self, field: str, term: str) -> Postings | None:
-        """Documents with the term, ascending, and how often each has it; None if there are none."""
-        table = self._tables[field]
-        place = table.find(term.encode())
-        return None if place < 0 else table.postings(place)
+    def postings(self, field: str, start: int, stop: int) -> Postings:
+        """Documents with the term, ascending, and how often each has it; deleted ones included."""
+        return self._tables[field].postings(start, stop)
 
 
 def _column(reader: Any, name: str, size: int, kind: np.dtype[Any]) -> NDArray[Any]:

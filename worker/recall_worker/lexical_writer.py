@@ -2,7 +2,7 @@
 
 Flow:  ledger → analysis → [lexical_writer] → Whoosh's files, lexical_arrays → lexical_segment
 In:    analysed passages, and the arrays of segments that are merged.   Out: a Whoosh segment and its arrays.
-Never: a file of Whoosh's that Whoosh itself would have written otherwise.
+Never: a file that Whoosh itself could not read, score and merge.
 Next:  worker/recall_worker/lexical_store.py
 
 Whoosh keeps a tuple for each posting, sorts them all and hands them on one by one: 5 ms for a passage with its
@@ -31,6 +31,10 @@ from recall_worker.lexical_arrays import FIELDS, Postings, TableBuilder, Tables,
 
 _BLOCK: Final = 128
 """Whoosh's own; a block is what its readers skip by."""
+
+_COMPRESSION: Final = 3
+_WORTH_COMPRESSING: Final = 16
+"""Postings below which zlib makes a block larger."""
 
 Terms = Iterator[tuple[bytes, Postings]]
 
@@ -172,6 +176,7 @@ class _FieldWriter(W3FieldWriter):  # type: ignore[misc]
     def _add_list(self, documents: NDArray[np.int32], counts: NDArray[Any], lengths: list[int]) -> None:
         """Fill the writer's blocks at once instead of posting by posting."""
         writer = self._postwriter
+        writer._compression = _COMPRESSION if len(documents) >= _WORTH_COMPRESSING else 0
         for start in range(0, len(documents), _BLOCK):
             if start:
                 writer._write_block()
