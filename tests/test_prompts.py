@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_worker.prompts import PreviousPrompts, parse_client_prompt, searchable
+from recall_worker.prompts import EarlierPrompts, is_for_nobody, parse_client_prompt, searchable
 
 
 def test_unknown_fields_are_welcome_and_missing_ones_empty() -> None:
@@ -60,19 +60,53 @@ def test_what_a_person_meant(prompt: str, text: str) -> None:
     assert searchable(prompt) == text
 
 
-def test_a_short_prompt_leans_on_the_one_before() -> None:
-    """ "yes, do it" twice in a row still means the sentence before; other sessions do not mix in."""
-    previous = PreviousPrompts(capacity=2)
-    previous.complete("s", "drop the old migration table", informative_terms=4)
-    assert previous.complete("s", "yes", informative_terms=0) == "yes\ndrop the old migration table"
-    assert previous.complete("s", "do it", informative_terms=0) == "do it\ndrop the old migration table"
-    assert previous.complete("t", "yes", informative_terms=0) == "yes"
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("<ide_opened_file>a.py is open</ide_opened_file>\nfix the login", "fix the login"),
+        ("<system-reminder>x</system-reminder> <ide_selection>y</ide_selection>why?", "why?"),
+        ("<ide_selection>only this</ide_selection>", ""),
+        ("<task-notification>done</task-notification>\nFull output: /tmp/x", ""),
+    ],
+)
+def test_notes_of_the_client_are_not_the_prompt(prompt: str, text: str) -> None:
+    """What an editor puts ahead of a typed prompt is left out; a machine-made prompt stays one to its end."""
+    assert searchable(prompt) == text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "nobody"),
+    [
+        ("/clear", True),
+        ("/review", False),
+        ("/review the billing migration", False),
+        ("<command-name>/clear</command-name>", True),
+        ("<ide_selection>only this</ide_selection>", True),
+        ("", False),
+        ("why?", False),
+    ],
+)
+def test_who_asks(prompt: str, nobody: bool) -> None:
+    """A custom command without arguments asks the model something, though nothing can be searched by it."""
+    assert is_for_nobody(prompt) is nobody
+
+
+def test_a_session_keeps_its_last_topics() -> None:
+    """Latest first, each once, no more than three, of its own session only."""
+    earlier = EarlierPrompts()
+    for text in ("one", "two", "three", "two", "four"):
+        earlier.remember("s", text)
+    assert earlier.of("s") == ("four", "two", "three")
+    assert earlier.of("t") == ()
+    earlier.remember("", "nobody's")
+    assert earlier.of("") == ()
 
 
 def test_sessions_are_forgotten_in_order() -> None:
     """Memory stays bounded."""
-    previous = PreviousPrompts(capacity=2)
+    earlier = EarlierPrompts(capacity=2)
     for name in "abc":
-        previous.complete(name, f"a long enough prompt of {name}", informative_terms=5)
-    assert len(previous) == 2
-    assert previous.complete("a", "yes", informative_terms=0) == "yes"
+        earlier.remember(name, "x" * 5_000)
+    assert len(earlier) == 2
+    assert earlier.of("a") == ()
+    assert len(earlier.of("c")[0]) == 1_000

@@ -16,11 +16,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recall_worker.asking import QueryEncoder as QueryEncoder  # others take it from here
+from recall_worker.asking import make_query
 from recall_worker.config import Config
 from recall_worker.digest import Relevant, compose_relevant, room_for_relevant
 from recall_worker.frames import NO_SHA256, Event, Mode, Request, pack_answer
@@ -28,11 +30,18 @@ from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
 from recall_worker.projects import Projects
-from recall_worker.prompts import ClientPrompt, PreviousPrompts, parse_client_prompt, searchable
+from recall_worker.prompts import (
+    ClientPrompt,
+    EarlierPrompts,
+    is_for_nobody,
+    parse_client_prompt,
+    searchable,
+)
 from recall_worker.publish import Published
 from recall_worker.records import EVERYWHERE, Hit
-from recall_worker.search import count_informative, search
+from recall_worker.search import search
 from recall_worker.text import units
+from recall_worker.turns import TurnSense
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +52,6 @@ ENCODE_SHARE: Final = 0.5
 """Share of the hook's deadline that the encoder may use before BM25 answers alone."""
 
 REMEMBERED_PROMPTS: Final = 512
-
-
-class QueryEncoder(Protocol):
-    """The part of an encoder that a prompt needs."""
-
-    def encode_query(self, text: str, *, timeout_s: float) -> NDArray[np.float32] | None:
-        """Unit vector, shape (dimension,), or None when it is not ready in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,7 @@ class Recalled:
     Attributes:
         view: The index that was searched.
         text: What BM25 searched for.
+        own: The prompt's own topic, for later prompts to stand on; empty if it has none.
         vector: What the dense half searched for, shape (dimension,); None if BM25 answered alone.
         hits: Best first.
         room_units: UTF-16 units the slot might take.
@@ -84,6 +87,7 @@ class Recalled:
 
     view: View
     text: str
+    own: str
     vector: NDArray[np.float32] | None
     hits: tuple[Hit, ...]
     room_units: int
@@ -102,6 +106,7 @@ class Answerer:
         view: Callable[[], View],
         published: Callable[[], Mapping[str, Published]],
         encoder: QueryEncoder | None,
+        sense: Callable[[], TurnSense | None] = lambda: None,
         on_new_scope: Callable[[], None] = lambda: None,
     ) -> None:
         """Answer from whatever is served at the moment.
@@ -110,6 +115,7 @@ class Answerer:
             view: Gives the view of the index.
             published: Gives what each scope has now.
             encoder: None with `model = "none"`.
+            sense: Gives what the encoder knows of short prompts, None while it knows nothing.
             on_new_scope: Called when a prompt came from a project's directory that the hook could not match yet.
         """
         self._config = config
@@ -118,9 +124,10 @@ class Answerer:
         self._view = view
         self._published = published
         self._encoder = encoder
+        self._sense = sense
         self._on_new_scope = on_new_scope
         self._lock = threading.Lock()
-        self._previous = PreviousPrompts()
+        self._earlier = EarlierPrompts()
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def answer(self, request: Request, *, received: float | None = None) -> bytes:
@@ -163,7 +170,7 @@ class Answerer:
 
     def _is_not_due(self, prompt: ClientPrompt) -> bool:
         """True for a prompt nobody typed, and for the second of two hooks on one prompt."""
-        if prompt.text.strip() and not searchable(prompt.text):
+        if is_for_nobody(prompt.text):
             return True
         if not prompt.prompt_id:
             return False
@@ -211,12 +218,19 @@ class Answerer:
 
     def _relevant(self, prompt: ClientPrompt, project: str | None, plan: Plan, *, deadline: float) -> str:
         """Slot 4 for a prompt; empty when nothing is close."""
-        view = self._view()
-        text = searchable(prompt.text)
         with self._lock:
-            text = self._previous.complete(prompt.session_id, text, informative_terms=count_informative(text))
-        timeout_s = ENCODE_SHARE * max(0.0, deadline - time.monotonic())
-        found = self.recall(text, project, plan.shown or (), plan.units, view=view, timeout_s=timeout_s)
+            earlier = self._earlier.of(prompt.session_id)
+        found = self.recall(
+            searchable(prompt.text),
+            project,
+            plan.shown or (),
+            plan.units,
+            view=self._view(),
+            timeout_s=ENCODE_SHARE * max(0.0, deadline - time.monotonic()),
+            earlier=earlier,
+        )
+        with self._lock:
+            self._earlier.remember(prompt.session_id, found.own)
         return found.relevant.text
 
     def recall(
@@ -228,22 +242,35 @@ class Answerer:
         *,
         view: View,
         timeout_s: float,
+        earlier: Sequence[str] = (),
     ) -> Recalled:
         """Search and compose slot 4, for a hook and for `recall explain` alike.
 
         Args:
-            text: What to search for.
+            text: What a person meant by the prompt, of any length.
             shown: What slots 1 to 3 show.
             shown_units: UTF-16 units of slots 1 to 3.
             timeout_s: How long the encoder may take before BM25 answers alone, seconds.
+            earlier: What the session asked before, latest first.
         """
-        vector = None
-        if self._encoder is not None and view.meaning is not None and text:
-            vector = self._encoder.encode_query(text, timeout_s=timeout_s)
-        hits = search(view, self._ledger, text, vector, project=project, top_k=TOP_K)
+        until = time.monotonic() + timeout_s
+
+        def encode(text: str) -> NDArray[np.float32] | None:
+            if self._encoder is None or view.meaning is None:
+                return None
+            return self._encoder.encode_query(text, timeout_s=max(0.0, until - time.monotonic()))
+
+        query = make_query(text, earlier, view=view, encode=encode, sense=self._sense())
+        hits = search(view, self._ledger, query.text, query.vector, project=project, top_k=TOP_K)
         budget = self._config.budget
         room_units = room_for_relevant(shown_units, budget)
         relevant = compose_relevant(hits, shown, room_units=room_units, budget=budget, first=shown_units == 0)
         return Recalled(
-            view=view, text=text, vector=vector, hits=tuple(hits), room_units=room_units, relevant=relevant
+            view=view,
+            text=query.text,
+            own=query.own,
+            vector=query.vector,
+            hits=tuple(hits),
+            room_units=room_units,
+            relevant=relevant,
         )

@@ -76,6 +76,7 @@ class Daemon:
             view=lambda: self._index.view,
             published=lambda: self._publisher.published,
             encoder=self._keeper,
+            sense=lambda: self._keeper.sense,
             on_new_scope=self._on_new_scope,
         )
         self._refreshing = ThreadPoolExecutor(1, thread_name_prefix="refresh")

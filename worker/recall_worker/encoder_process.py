@@ -8,6 +8,7 @@ Next:  worker/recall_worker/dense.py
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -39,8 +40,10 @@ ONE_THREAD: Final = dict.fromkeys(
 """A second thread costs a prompt ten times its speed when another process holds one of two cores."""
 
 REMEMBERED_QUERIES: Final = 256
+"""Prompts whose vectors are kept, by SHA-256 of their text: 400 kB, in memory only."""
 
 _CHUNK: Final = 32  # texts per message: what a crash or a stop loses at most
+_FEW: Final = 4  # prompts per message: 20 ms that a real one may have to wait
 _CHUNK_S: Final = 300.0
 _LOOK_S: Final = 0.2
 
@@ -60,7 +63,7 @@ class EncoderProcess:
         self._link: EncoderLink | None = None
         self._failure = ""
         self._identity: tuple[str, int] | None = None
-        self._remembered: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._remembered: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
 
     @property
     def state(self) -> str:
@@ -156,20 +159,43 @@ class EncoderProcess:
         link = self._link
         if link is None or not link.ready or not text.strip():
             return None
+        key = hashlib.sha256(text.encode("utf-8", "replace")).digest()
         with self._lock:
-            if text in self._remembered:
-                self._remembered.move_to_end(text)
-                return self._remembered[text]
+            if key in self._remembered:
+                self._remembered.move_to_end(key)
+                return self._remembered[key]
         try:
             vector: NDArray[np.float32] = link.call(Kind.QUERIES, [text], timeout_s=timeout_s)[0]
         except (TimeoutError, ModelError):
             return None
         with self._lock:
             if link is self._link:
-                self._remembered[text] = vector
+                self._remembered[key] = vector
                 if len(self._remembered) > REMEMBERED_QUERIES:
                     self._remembered.popitem(last=False)
         return vector
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode many short texts as prompts are, a few at a time so that a real prompt is hardly held up.
+
+        Returns:
+            Unit vectors, shape (n, dimension).
+
+        Raises:
+            ModelError: It is off, it ended before it was done, or it took too long.
+        """
+        self.wait_ready()
+        link = self._link
+        if link is None:
+            raise ModelError("encoder off")
+        found = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(texts), _FEW):
+            few = list(texts[start : start + _FEW])
+            try:
+                found[start : start + _FEW] = link.call(Kind.QUERIES, few, timeout_s=_CHUNK_S)
+            except TimeoutError as error:
+                raise ModelError(f"encoder: wanted {_FEW} prompts in {_CHUNK_S:.0f} s, got none.") from error
+        return found
 
     def encode_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode passages behind any prompts, waiting for the process to be ready and for all of them.

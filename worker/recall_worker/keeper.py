@@ -21,6 +21,7 @@ from recall_worker.errors import ModelError
 from recall_worker.hybrid import HybridIndex
 from recall_worker.languages import load_language_space
 from recall_worker.rebuild import EMBED_BATCH
+from recall_worker.turns import TurnSense, load_turn_sense
 
 if TYPE_CHECKING:
     from recall_worker.encoder_process import EncoderProcess
@@ -40,8 +41,14 @@ class EncoderKeeper:
         self._config = config
         self._index = index
         self._process = make_encoder(config)
+        self._sense: tuple[str, TurnSense] | None = None
         self._retry_s = FIRST_RETRY_S
         self._retry_at = 0.0
+
+    @property
+    def sense(self) -> TurnSense | None:
+        """What the encoder knows of short prompts; None before it was ready once."""
+        return None if self._sense is None else self._sense[1]
 
     @property
     def state(self) -> str:
@@ -82,10 +89,14 @@ class EncoderKeeper:
                 self.wake()
             return False
         self._retry_s = FIRST_RETRY_S
+        folder = self._config.state_dir / "models"
         if index.model != process.name:
             # Learn where the encoder puts each language, then load the vectors it made before.
-            space = load_language_space(process, name=process.name, folder=self._config.state_dir / "models")
+            space = load_language_space(process, name=process.name, folder=folder)
             index.attach(process.name, process.dimension, space)
+        if self._sense is None or self._sense[0] != process.name:
+            sense = load_turn_sense(process.encode_queries, name=process.name, folder=folder)
+            self._sense = process.name, sense
         return index.embed(process, limit=EMBED_BATCH) > 0
 
     def let_go_after(self, idle_s: float) -> None:

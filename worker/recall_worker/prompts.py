@@ -3,7 +3,7 @@
 Flow:  stdin of the hook → [prompt] → search → digest
 In:    the client's JSON object.   Out: session, prompt text, or a reason to stay silent.
 Never: a prompt on disk or in a log.
-Next:  worker/recall_worker/answer.py
+Next:  worker/recall_worker/asking.py
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any, Final
 import orjson
 import regex
 
-SHORT_TERMS: Final = 3
-"""A prompt with fewer informative terms borrows the session's previous one."""
-
 REMEMBERED_SESSIONS: Final = 256
+REMEMBERED_PROMPTS: Final = 3
+"""Prompts of a session that a short one may stand on."""
+
+MOST_REMEMBERED: Final = 1_000
+"""Characters of each."""
 
 MACHINE_MADE: Final = regex.compile(
     r"<(?:task-notification|command-name|command-message|command-args|local-command-(?:caveat|stdout|stderr)"
@@ -78,6 +80,11 @@ CLIENT_COMMANDS: Final = frozenset(
 )
 """Slash commands that the client handles itself: nothing to recall for them."""
 
+CLIENT_NOTE: Final = regex.compile(
+    r"\s*<(system-reminder|ide_selection|ide_opened_file)\b[^>]*>.*?</\1>", regex.IGNORECASE | regex.DOTALL
+)
+"""What the client puts ahead of a prompt that somebody did type."""
+
 SLASH_COMMAND: Final = regex.compile(r"/([\w:.-]+)(?:\s+|$)")
 
 
@@ -130,40 +137,59 @@ def searchable(prompt: str) -> str:
 
     A custom command is searched by its arguments, the client's own commands and machine-made prompts by nothing.
     """
-    text = prompt.strip()
-    if MACHINE_MADE.match(text):
-        return ""
+    text = _typed(prompt)
     command = SLASH_COMMAND.match(text)
-    if command is None:
-        return text
-    return "" if command[1].lower() in CLIENT_COMMANDS else text[command.end() :].strip()
+    if MACHINE_MADE.match(text) or (command is not None and _is_clients(command)):
+        return ""
+    return text if command is None else text[command.end() :].strip()
 
 
-class PreviousPrompts:
-    """The last prompt of each session, in memory only, so that "yes, do it" is searched by what it answers."""
+def is_for_nobody(prompt: str) -> bool:
+    """True where no person asks the model anything: the client's own commands and machine-made prompts."""
+    text = _typed(prompt)
+    command = SLASH_COMMAND.match(text)
+    if not text:
+        return bool(prompt.strip())
+    return MACHINE_MADE.match(text) is not None or (command is not None and _is_clients(command))
+
+
+def _typed(prompt: str) -> str:
+    """The prompt without the notes that the client put ahead of it."""
+    text = prompt
+    while note := CLIENT_NOTE.match(text):
+        text = text[note.end() :]
+    return text.strip()
+
+
+def _is_clients(command: regex.Match[str]) -> bool:
+    return command[1].lower() in CLIENT_COMMANDS
+
+
+class EarlierPrompts:
+    """The last prompts of each session, in memory only, so that "yes, do it" is searched by what it answers.
+
+    Only prompts with a topic are kept: "yes" and then "and now?" both stand on the sentence before them.
+    """
 
     def __init__(self, capacity: int = REMEMBERED_SESSIONS) -> None:
         """Remember at most `capacity` sessions, the least recent forgotten first."""
         self._capacity = capacity
-        self._by_session: OrderedDict[str, str] = OrderedDict()
+        self._by_session: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def __len__(self) -> int:
         """Sessions remembered."""
         return len(self._by_session)
 
-    def complete(self, session_id: str, text: str, *, informative_terms: int) -> str:
-        """The text to search: the prompt, and before a short one what the session said last."""
-        if not session_id or not text:
-            return text
-        before = self._by_session.get(session_id, "")
-        if informative_terms >= SHORT_TERMS or not before:
-            self._remember(session_id, text)
-            return text
-        # A short prompt does not replace what it stands on: "yes" then "and now?" both lean on the same sentence.
-        return f"{text}\n{before}"
+    def of(self, session_id: str) -> tuple[str, ...]:
+        """What the session said, latest first."""
+        return self._by_session.get(session_id, ())
 
-    def _remember(self, session_id: str, text: str) -> None:
-        self._by_session[session_id] = text[:4_000]
+    def remember(self, session_id: str, text: str) -> None:
+        """Add a prompt that has a topic; a session without an id has no memory."""
+        if not session_id or not text:
+            return
+        others = [earlier for earlier in self.of(session_id) if earlier != text]
+        self._by_session[session_id] = (text[:MOST_REMEMBERED], *others[: REMEMBERED_PROMPTS - 1])
         self._by_session.move_to_end(session_id)
         while len(self._by_session) > self._capacity:
             self._by_session.popitem(last=False)

@@ -1,0 +1,118 @@
+"""Asking: what a prompt is searched by: its gist, and what it stands on when it says little itself.
+
+Flow:  prompts → [asking] → search → digest
+In:    a prompt, the session's earlier ones, the index, the encoder.   Out: text for BM25, a vector for the dense half.
+Never: an earlier topic for a greeting or a farewell; an earlier prompt that counts as much as a later one.
+Next:  worker/recall_worker/search.py, docs/decisions/0011-long-prompts.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_worker.gist import take_gist
+from recall_worker.hybrid import View
+from recall_worker.search import count_informative
+from recall_worker.turns import Turn, TurnSense, judge_by_letters
+
+SAYS_LITTLE: Final = 3
+"""A prompt with fewer informative terms stands on the earlier ones as well."""
+
+JUDGED_TERMS: Final = 3
+"""A prompt with more of them has a topic, whatever it lies near."""
+
+ENOUGH_TERMS: Final = 8
+"""Earlier prompts lend their words, latest first, until they have so many informative terms."""
+
+DECAY: Final = 0.5
+"""What each earlier prompt's vector counts beside that of the next one, ratio."""
+
+
+class QueryEncoder(Protocol):
+    """The part of an encoder that a prompt needs."""
+
+    def encode_query(self, text: str, *, timeout_s: float) -> NDArray[np.float32] | None:
+        """Unit vector, shape (dimension,), or None when it is not ready in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What a prompt is searched by.
+
+    Attributes:
+        text: For BM25; empty if the prompt asks for nothing.
+        vector: For the dense half, unit length, shape (dimension,); None where BM25 answers alone.
+        own: The prompt's own gist if it has a topic that later prompts may stand on, else empty.
+    """
+
+    text: str
+    vector: NDArray[np.float32] | None
+    own: str
+
+
+NOTHING_ASKED: Final = Query(text="", vector=None, own="")
+
+
+def make_query(
+    prompt: str,
+    earlier: Sequence[str],
+    *,
+    view: View,
+    encode: Callable[[str], NDArray[np.float32] | None],
+    sense: TurnSense | None,
+) -> Query:
+    """Turn a prompt into what is searched.
+
+    Args:
+        prompt: What a person meant by it, see `prompts.searchable`.
+        earlier: Gists of the session's earlier prompts, latest first.
+        view: Whose words decide what is informative.
+        encode: Text to unit vector, shape (dimension,), or None.
+        sense: Knows the kinds of short prompts; None goes by their letters.
+    """
+    if not prompt.strip():
+        return NOTHING_ASKED
+    own = take_gist(prompt, view.lexical.idf, lambda piece: fit(view, piece))
+    vector = encode(own)
+    terms = count_informative(own)
+    turn = Turn.TOPIC
+    if terms <= JUDGED_TERMS:
+        turn = judge_by_letters(own) if sense is None or vector is None else sense.judge(vector)
+    if turn is Turn.SOCIAL:
+        return NOTHING_ASKED
+    if turn is Turn.TOPIC and (terms >= SAYS_LITTLE or not earlier):
+        return Query(text=own, vector=vector, own=own)
+    said = [own] if turn is Turn.TOPIC else []
+    vectors = ([vector] if said else []) + [encode(text) for text in earlier]
+    return Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
+
+
+def fit(view: View, piece: str) -> float:
+    """How well the best passage answers a piece of a prompt: its BM25 times the share of the piece it explains."""
+    found = view.lexical.scores(piece, view.corpus.ids)
+    return float(found.values.max(initial=0.0)) * found.coverage
+
+
+def _lent(said: Sequence[str], earlier: Sequence[str]) -> str:
+    """The prompt's own words, and those of earlier prompts until they say enough."""
+    lent: list[str] = []
+    for text in earlier:
+        lent.append(text)
+        if count_informative("\n".join(lent)) >= ENOUGH_TERMS:
+            break
+    return "\n".join([*said, *lent])
+
+
+def _decayed(vectors: Sequence[NDArray[np.float32] | None]) -> NDArray[np.float32] | None:
+    """Sum of the vectors, each counting `DECAY` of the one before it, at unit length."""
+    known = [DECAY**place * vector for place, vector in enumerate(vectors) if vector is not None]
+    if not known:
+        return None
+    mixed = np.sum(known, axis=0, dtype=np.float32)
+    unit: NDArray[np.float32] = mixed / np.linalg.norm(mixed)
+    return unit
