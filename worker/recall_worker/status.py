@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from recall_worker.config import Config
+from recall_worker.decisions import Decision, PublishingLog, read_log
 from recall_worker.errors import FrameError
 from recall_worker.frames import SnapshotFrame, unpack_snapshot
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
+from recall_worker.pending import NOTHING_PENDING, render_pending
 from recall_worker.publish import snapshot_name
 from recall_worker.records import EVERYWHERE
 from recall_worker.snapshot import render
+from recall_worker.window import advance
 
 
 def failure_line(job: str, message: str) -> dict[str, Any]:
@@ -51,7 +55,11 @@ def read_status(
         {"path": item.path, "line": item.line, "message": item.message, "fatal": item.fatal}
         for item in ledger.problems()
     ]
-    scopes = [_scope_status(config, ledger, scope) for scope in [EVERYWHERE, *sorted(ledger.project_names())]]
+    publishing = read_log(ledger)
+    scopes = [
+        _scope_status(config, ledger, scope, publishing)
+        for scope in [EVERYWHERE, *sorted(ledger.project_names())]
+    ]
     failures = list(worker["failures"]) if worker else []
     failed_encoder = encoder is not None and str(encoder["state"]).startswith("failed")
     left_out = sum(len(item["left_out"]) for item in scopes)
@@ -71,6 +79,7 @@ def read_status(
         "encoder": encoder,
         "snapshot_policy": config.snapshot,
         "scopes": scopes,
+        "decisions": [_decision_line(item) for item in publishing.decisions],
         "problems": problems,
         "failures": failures,
     }
@@ -89,10 +98,20 @@ def _index_status(view: View) -> dict[str, Any]:
     }
 
 
-def _scope_status(config: Config, ledger: Ledger, scope: str) -> dict[str, Any]:
+def _decision_line(decision: Decision) -> dict[str, Any]:
+    """A publishing decision; `until` is set while a stride waits."""
+    return {**asdict(decision), "scope": decision.scope or "everywhere"}
+
+
+def _scope_status(config: Config, ledger: Ledger, scope: str, publishing: PublishingLog) -> dict[str, Any]:
     """Budget of one scope's snapshot, rendered from the ledger, and whether the file on disk is that one."""
     own = [record for record in ledger.snapshot_records() if record.project in (None, scope or None)]
-    snapshot = render(own, ledger.window(scope), config.budget)
+    window = ledger.window(scope)
+    snapshot = render(own, window, config.budget)
+    since = publishing.waiting.get(scope)
+    pending = NOTHING_PENDING
+    if since is not None:
+        pending = render_pending(snapshot, advance(window, own, config.budget).window, own, config.budget)
     name = snapshot_name(scope or None)
     frame = _read_frame(config, name)
     counts = [sum(shown.slot == slot for shown in snapshot.shown) for slot in (1, 2, 3)]
@@ -107,6 +126,8 @@ def _scope_status(config: Config, ledger: Ledger, scope: str) -> dict[str, Any]:
         "profile": counts[0],
         "prohibitions": counts[1],
         "recent": counts[2],
+        "pending": len(pending.shown),
+        "stride_waits_until": None if since is None else since + config.max_stale_s,
         "left_out": list(snapshot.left_out),
         "notes": list(snapshot.notes),
     }

@@ -18,6 +18,7 @@ from recall_worker.locks import is_locked, lock_holder
 
 BAR_CELLS = 24
 SHOWN_PROBLEMS = 20
+SHOWN_DECISIONS = 4
 
 
 def show_status(config: Config, *, as_json: bool) -> int:
@@ -61,6 +62,7 @@ def _ask_or_read(config: Config) -> dict[str, Any]:
             "encoder": None,
             "snapshot_policy": config.snapshot,
             "scopes": [],
+            "decisions": [],
             "problems": [],
             "failures": [],
         }
@@ -122,8 +124,18 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
                 f"{escape(encoder['model'])}, {'[red]' + state + '[/] (BM25 goes on alone)' if bad else state}",
             )
         )
+    for number, decision in enumerate(reversed(facts["decisions"][-SHOWN_DECISIONS:])):
+        lines.append(("" if number else "published", _decision(decision)))
     lines.append(("state", escape(facts["state_dir"])))
     return lines
+
+
+def _decision(decision: dict[str, Any]) -> str:
+    """Why a snapshot is as it is, newest first in the table."""
+    text = f"{_age(time.time() - decision['at'])} ago, {escape(decision['scope'])}: {decision['reason']}"
+    if decision["until"] is not None:
+        text += f" until {time.strftime('%H:%M:%S', time.localtime(decision['until']))} at the latest"
+    return text
 
 
 def _print_scope(console: Console, scope: dict[str, Any]) -> None:
@@ -139,6 +151,8 @@ def _print_scope(console: Console, scope: dict[str, Any]) -> None:
         f"  {scope['profile']} profile, {scope['prohibitions']} prohibitions, {scope['recent']} recent"
         + ("" if scope["published"] else "  [yellow](not published yet)[/]")
     )
+    if scope["pending"]:
+        console.print(f"  {scope['pending']} newer records stand beside it until slot 3 is chosen anew")
     for note in scope["notes"]:
         console.print(f"  {escape(note)}")
     if scope["left_out"]:
