@@ -146,6 +146,11 @@ def repeated_share(candidate: str, earlier: str) -> float:
     return place.score / 100 * min(1.0, len(earlier) / len(candidate))
 
 
+def says_nothing_new(title: str, text: str) -> bool:
+    """True if every word and number of a title stands in a text; both `comparable`."""
+    return all(word in text for word in (*_title_words(title), *_NUMBERS.findall(title)))
+
+
 def differ_in_facts(one: str, two: str) -> bool:
     """True if two texts that are otherwise alike differ in a number or in a word that turns them round."""
     return _marks(_NUMBERS, one) != _marks(_NUMBERS, two) or _marks(_TURNS, one) != _marks(_TURNS, two)

@@ -23,6 +23,7 @@ from recall_worker.alike import (
     may_repeat,
     most_in_common,
     repeated_share,
+    says_nothing_new,
 )
 from recall_worker.config import Budget
 from recall_worker.ledger_types import ShownLike
@@ -205,10 +206,11 @@ class _Repetitions:
         self._hits = hits
         self._shown = shown
         # Not disarmed: that takes longer than all comparing and changes next to nothing.
-        self._bodies = [comparable(_head(_join(hit.passage), limit)) for hit in hits]
-        self._earlier = [comparable(item.text) for item in shown]
-        texts = self._bodies + self._earlier
-        self._sifted = may_repeat(self._bodies, texts, least=SHOWN_RATIO)
+        self._titles = [comparable(hit.passage.title_path) for hit in hits]
+        self._texts = [comparable(_head(one_line(hit.passage.text), limit)) for hit in hits]
+        self._above = [comparable(_head(_join(hit.passage), limit)) for hit in hits]
+        self._above += [comparable(item.text) for item in shown]
+        self._sifted = may_repeat(self._texts, self._above, least=SHOWN_RATIO)
         self._standing: list[int] = []
 
     def stand(self, place: int) -> None:
@@ -217,20 +219,29 @@ class _Repetitions:
 
     def of(self, place: int) -> Fate | None:
         """The fate of a hit that says what already stands above it, None for a new one."""
-        hit, body, sifted = self._hits[place], self._bodies[place], self._sifted[place]
+        hit, sifted = self._hits[place], self._sifted[place]
         for column in np.flatnonzero(sifted[len(self._hits) :]).tolist():
-            share = repeated_share(body, self._earlier[column])
-            if share >= SHOWN_RATIO:
+            if share := self._share(place, len(self._hits) + column):
                 other = self._shown[column].record_id
                 return Fate(hit=hit, verdict="repeats an earlier slot", other=other, ratio=share)
         for better in (better for better in self._standing if sifted[better]):
-            share = repeated_share(body, self._bodies[better])
-            if share >= SHOWN_RATIO:
+            if share := self._share(place, better):
                 other = self._hits[better].record.id
                 return Fate(hit=hit, verdict="repeats a better hit", other=other, ratio=share)
         if sum(self._hits[better].record.id == hit.record.id for better in self._standing) >= PER_RECORD:
             return Fate(hit=hit, verdict="enough of this record", other=hit.record.id)
         return None
+
+    def _share(self, place: int, above: int) -> float:
+        """How much of a hit stands there; 0 if not enough, or if its title says that it is about another thing."""
+        text = self._above[above]
+        share = repeated_share(self._texts[place], text)
+        if share < SHOWN_RATIO:
+            return 0.0
+        same_record = above >= len(self._hits) and (
+            self._shown[above - len(self._hits)].record_id == self._hits[place].record.id
+        )
+        return share if same_record or says_nothing_new(self._titles[place], text) else 0.0
 
 
 def _join(passage: Passage) -> str:
