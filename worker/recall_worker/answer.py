@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from recall_worker.asking import QueryEncoder as QueryEncoder  # others take it from here
 from recall_worker.asking import make_query
 from recall_worker.config import Config
-from recall_worker.digest import Relevant, compose_relevant, room_for_relevant
+from recall_worker.digest import Relevant, compose_relevant
 from recall_worker.frames import NO_SHA256, Event, Mode, Request, pack_answer
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
+from recall_worker.pending import room_beside_pending
 from recall_worker.projects import Projects
 from recall_worker.prompts import (
     ClientPrompt,
@@ -62,13 +63,15 @@ class Plan:
         mode: What the hook prints.
         prefix: Slots 1 to 3, when the worker sends them itself.
         shown: What they show; None if the hook holds a snapshot that nobody remembers.
-        units: UTF-16 units of slots 1 to 3.
+        units: UTF-16 units of slots 1 to 3, pending records included.
+        pending_units: Of these, the ones of records that are pending beside the snapshot.
     """
 
     mode: Mode
     prefix: str
     shown: Sequence[ShownLike] | None
     units: int
+    pending_units: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +207,7 @@ class Answerer:
         held = request.snapshot_sha256
         current = self._published().get(scope)
         if current is not None and held == current.sha256:
-            snapshot = current.snapshot
-            return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=snapshot.shown, units=snapshot.units)
+            return _plan_of(current, mode=Mode.SNAPSHOT_AND_PAYLOAD)
         if held != NO_SHA256 and not self._ledger.manifests(held):
             log.warning("snapshot unknown sha256=%s: no slot 4 beside it", held.hex()[:12])
             return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=None, units=0)
@@ -213,8 +215,7 @@ class Answerer:
             self._on_new_scope()
         if current is None:
             return Plan(mode=Mode.PAYLOAD, prefix="", shown=(), units=0)
-        snapshot = current.snapshot
-        return Plan(mode=Mode.PAYLOAD, prefix=snapshot.text, shown=snapshot.shown, units=snapshot.units)
+        return _plan_of(current, mode=Mode.PAYLOAD)
 
     def _relevant(self, prompt: ClientPrompt, project: str | None, plan: Plan, *, deadline: float) -> str:
         """Slot 4 for a prompt; empty when nothing is close."""
@@ -225,6 +226,7 @@ class Answerer:
             project,
             plan.shown or (),
             plan.units,
+            pending_units=plan.pending_units,
             view=self._view(),
             timeout_s=ENCODE_SHARE * max(0.0, deadline - time.monotonic()),
             earlier=earlier,
@@ -240,6 +242,7 @@ class Answerer:
         shown: Sequence[ShownLike],
         shown_units: int,
         *,
+        pending_units: int = 0,
         view: View,
         timeout_s: float,
         earlier: Sequence[str] = (),
@@ -249,7 +252,8 @@ class Answerer:
         Args:
             text: What a person meant by the prompt, of any length.
             shown: What slots 1 to 3 show.
-            shown_units: UTF-16 units of slots 1 to 3.
+            shown_units: UTF-16 units of slots 1 to 3, pending records included.
+            pending_units: Of these, the ones of pending records: slot 4 gives up its room for them.
             timeout_s: How long the encoder may take before BM25 answers alone, seconds.
             earlier: What the session asked before, latest first.
         """
@@ -263,7 +267,7 @@ class Answerer:
         query = make_query(text, earlier, view=view, encode=encode, sense=self._sense())
         hits = search(view, self._ledger, query.text, query.vector, project=project, top_k=TOP_K)
         budget = self._config.budget
-        room_units = room_for_relevant(shown_units, budget)
+        room_units = room_beside_pending(shown_units - pending_units, pending_units, budget)
         relevant = compose_relevant(hits, shown, room_units=room_units, budget=budget, first=shown_units == 0)
         return Recalled(
             view=view,
@@ -274,3 +278,15 @@ class Answerer:
             room_units=room_units,
             relevant=relevant,
         )
+
+
+def _plan_of(published: Published, *, mode: Mode) -> Plan:
+    """Slots 1 to 3 as they are now: the snapshot, sent or held, and what is pending after it."""
+    snapshot = published.snapshot
+    return Plan(
+        mode=mode,
+        prefix=(snapshot.text if mode is Mode.PAYLOAD else "") + published.pending,
+        shown=(*snapshot.shown, *published.pending_shown),
+        units=published.units,
+        pending_units=published.units - snapshot.units,
+    )
