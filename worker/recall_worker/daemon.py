@@ -262,11 +262,9 @@ class Daemon:
 
         def above(project: str | None) -> Above:
             current = self._publisher.published.get(project or EVERYWHERE)
-            return (
-                Above(shown=current.snapshot.shown, units=current.snapshot.units)
-                if current
-                else NOTHING_ABOVE
-            )
+            if current is None:
+                return NOTHING_ABOVE
+            return Above(shown=(*current.snapshot.shown, *current.pending_shown), units=current.units)
 
         asked = read_order(order)
         view = self._index.view
