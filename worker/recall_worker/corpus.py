@@ -8,6 +8,7 @@ Next:  worker/recall_worker/hybrid.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,6 +19,7 @@ from recall_worker.records import SEARCHED_TYPES, PassageId, RecordId
 
 if TYPE_CHECKING:
     from recall_worker.ledger import PassageFacts
+    from recall_worker.records import Passage, Record
 
 _FACTS: Final = ("record", "ordinal", "script", "project", "date")
 
@@ -98,9 +100,9 @@ def read_corpus(facts: PassageFacts, scripts: NDArray[np.int8], previous: Corpus
     Returns:
         A corpus whose head has `previous.ids`, row for row.
     """
-    searched = np.isin(np.asarray(facts.types, dtype=str), [str(kind) for kind in SEARCHED_TYPES])
-    keep = np.flatnonzero(searched)
-    ids = np.asarray(facts.ids, dtype=np.int64)[keep]
+    types = {str(kind) for kind in SEARCHED_TYPES}
+    keep = np.flatnonzero(np.array([str(kind) in types for kind in facts.types], np.bool_))
+    ids = _read_only(np.asarray(facts.ids, dtype=np.int64)[keep])
     record, record_ids = _codes([facts.record_ids[i] for i in keep])
     project, projects = _codes([facts.projects[i] for i in keep])
     ordinal = np.asarray(facts.ordinals, dtype=np.int32)[keep]
@@ -121,10 +123,56 @@ def read_corpus(facts: PassageFacts, scripts: NDArray[np.int8], previous: Corpus
     return fresh if previous is None or not len(previous) else _keep_rows(previous, fresh)
 
 
+def advance_corpus(
+    previous: Corpus,
+    added: Sequence[tuple[Passage, Record, int]],
+    removed: Sequence[PassageId],
+) -> Corpus | None:
+    """Make the corpus from an earlier one and what has changed since: an edit costs no reading of all facts.
+
+    Args:
+        previous: The corpus served until now.
+        added: Passages that came, ascending by id, each with its record and writing system.
+        removed: Passages that are gone; unknown ones are no error.
+
+    Returns:
+        What `read_corpus` would lay out, row for row; None if a passage came late, behind one with a higher id.
+    """
+    fresh = [item for item in added if item[1].type in SEARCHED_TYPES]
+    ids = np.array([passage.id for passage, _, _ in fresh], np.int64)
+    if len(ids) and len(previous) and ids[0] <= previous.ids[-1]:
+        return None
+    live = np.append(previous.live, np.ones(len(ids), np.bool_))
+    gone = previous.rows_of(np.array(removed, np.int64))
+    live[gone[gone != NOWHERE]] = False
+    record_ids, records = _more_codes(previous.record_ids, [record.id for _, record, _ in fresh])
+    projects, inside = _more_codes(previous.projects, [record.project for _, record, _ in fresh])
+    corpus = replace(
+        previous,
+        ids=_read_only(np.append(previous.ids, ids)),
+        live=live,
+        record=np.append(previous.record, records),
+        ordinal=np.append(previous.ordinal, np.array([item.ordinal for item, _, _ in fresh], np.int32)),
+        before=np.append(previous.before, np.full(len(ids), NOWHERE)),
+        script=np.append(previous.script, np.array([script for _, _, script in fresh], np.int8)),
+        project=np.append(previous.project, inside),
+        date=np.append(previous.date, np.array([item.date.toordinal() for _, item, _ in fresh], np.int32)),
+        record_ids=record_ids,
+        projects=projects,
+        text_sha256=(*previous.text_sha256, *(passage.text_sha256 for passage, _, _ in fresh)),
+    )
+    changed = np.unique(np.append(corpus.record[gone[gone != NOWHERE]], records))
+    rows = np.flatnonzero(np.isin(corpus.record, changed))
+    before = _rows_before(corpus.record[rows], corpus.ordinal[rows], live[rows])
+    corpus.before[rows] = np.where(before == NOWHERE, NOWHERE, rows[before] if len(rows) else before)
+    return corpus
+
+
 def without_dead_rows(corpus: Corpus) -> Corpus:
     """The same passages with the dead rows gone; every aligned column must be made anew."""
     keep = np.flatnonzero(corpus.live)
     columns: dict[str, Any] = {name: getattr(corpus, name)[keep] for name in ("ids", "live", *_FACTS)}
+    columns["ids"] = _read_only(columns["ids"])
     before = _rows_before(columns["record"], columns["ordinal"], columns["live"])
     return replace(corpus, **columns, before=before, text_sha256=tuple(corpus.text_sha256[i] for i in keep))
 
@@ -137,6 +185,21 @@ def _codes(names: list[T] | list[T | None]) -> tuple[NDArray[np.int32], tuple[T,
     known: dict[T, int] = {}
     codes = [NOWHERE if name is None else known.setdefault(name, len(known)) for name in names]
     return np.asarray(codes, dtype=np.int32), tuple(known)
+
+
+def _more_codes(known: tuple[T, ...], names: Sequence[T | None]) -> tuple[tuple[T, ...], NDArray[np.int32]]:
+    """Codes of more strings behind those known."""
+    if not any(name is not None for name in names):
+        return known, np.full(len(names), NOWHERE, np.int32)
+    codes = {name: code for code, name in enumerate(known)}
+    found = [NOWHERE if name is None else codes.setdefault(name, len(codes)) for name in names]
+    return tuple(codes), np.array(found, np.int32)
+
+
+def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same array, which nobody can change: who has seen it before need not compare it."""
+    array.setflags(write=False)
+    return array
 
 
 def _rows_before(
@@ -156,7 +219,7 @@ def _rows_before(
 def _keep_rows(previous: Corpus, fresh: Corpus) -> Corpus:
     """Lay the fresh facts over the old rows and append what is new."""
     appended = fresh.ids[fresh.ids > previous.ids[-1]]
-    ids = np.concatenate([previous.ids, appended])
+    ids = _read_only(np.concatenate([previous.ids, appended]))
     rows = np.searchsorted(ids, fresh.ids)
     # A passage that was unsearchable (its record a profile) and now is not would need a row in the middle.
     if not np.array_equal(ids[rows], fresh.ids):

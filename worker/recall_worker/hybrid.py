@@ -20,11 +20,11 @@ from typing import Final, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_worker.corpus import NOWHERE, Corpus, read_corpus, without_dead_rows
+from recall_worker.corpus import NOWHERE, Corpus, advance_corpus, read_corpus, without_dead_rows
 from recall_worker.dense import DenseMatrix
 from recall_worker.errors import LexicalIndexError
 from recall_worker.languages import NO_GROUP, Groups, LanguageSpace, group_rows
-from recall_worker.ledger import Ledger
+from recall_worker.ledger import Changes, Ledger
 from recall_worker.lexical import LexicalIndex
 from recall_worker.lexical_scoring import Bm25, lucene_idf
 from recall_worker.records import PassageId
@@ -43,6 +43,9 @@ LEXICAL_BATCH: Final = 10_000
 PRIOR_PASSAGES: Final = 50
 """Passages that match nothing, counted beside the vault's own when a word's weight is reckoned: in a vault of three
 records no word would be informative otherwise."""
+
+FEW_CHANGES: Final = 1_000
+"""New passages from which reading all facts is no slower than adding these."""
 
 DEAD_RATIO: Final = 0.2
 """Share of dead rows above which the corpus is laid out afresh."""
@@ -141,6 +144,7 @@ class HybridIndex:
         """
         with self._writing:
             lexical = self._view.lexical
+            corpus = None
             changes = self._ledger.changes_since(lexical.seq)
             if changes is None:
                 lexical.close()
@@ -152,7 +156,8 @@ class HybridIndex:
                 touched = len(changes.added) + len(changes.removed)
                 if touched or changes.seq != lexical.seq:
                     lexical.update(added=changes.added, removed=changes.removed, seq=changes.seq)
-            self._show(lexical)
+                corpus = self._advanced(changes)
+            self._show(lexical, corpus or self._read_corpus())
             return touched
 
     def attach(self, model: str, dimension: int, space: LanguageSpace) -> None:
@@ -204,11 +209,28 @@ class HybridIndex:
             if dead > DEAD_RATIO * max(len(view.corpus), 1):
                 self._move_rows(without_dead_rows(view.corpus), view.lexical)
 
-    def _show(self, lexical: LexicalIndex) -> None:
-        """Publish a view with the ledger's facts of now."""
+    def _advanced(self, changes: Changes) -> Corpus | None:
+        """The corpus after a few edits; None if all of the ledger's facts must be read to tell."""
         view = self._view
+        if changes.touched or len(changes.added) > FEW_CHANGES:
+            return None
+        records = self._ledger.records({passage.record_id for passage in changes.added})
+        added = [
+            (passage, records[passage.record_id], int(script_of(passage.text)))
+            for passage in changes.added
+            if passage.record_id in records
+        ]
+        return advance_corpus(view.corpus, added, changes.removed)
+
+    def _read_corpus(self) -> Corpus:
+        """The corpus by all of the ledger's facts."""
         facts = self._ledger.passage_facts()
-        corpus = read_corpus(facts, self._scripts_of(facts.ids, view.corpus), view.corpus)
+        known = self._view.corpus
+        return read_corpus(facts, self._scripts_of(facts.ids, known), known)
+
+    def _show(self, lexical: LexicalIndex, corpus: Corpus) -> None:
+        """Publish a view with another corpus."""
+        view = self._view
         if not np.array_equal(corpus.ids[: len(view.corpus)], view.corpus.ids):
             self._move_rows(corpus, lexical)
             return
@@ -308,6 +330,7 @@ class HybridIndex:
             if progress:
                 progress(done, total)
         lexical.update(added=[], removed=[], seq=seq)
+        lexical.compact(most_segments=1)
         changes = self._ledger.changes_since(seq)
         if changes is not None and (changes.added or changes.removed):
             lexical.update(added=changes.added, removed=changes.removed, seq=changes.seq)

@@ -64,6 +64,7 @@ class LexicalIndex:
         self._cache = cache
         self._writing = threading.Lock()
         self._view = self._read()
+        query_terms("the", self._view)  # loads the stop words, 60 ms that the first prompt would pay
 
     @classmethod
     def open(cls, folder: Path, *, bm25: Bm25 | None = None, cache_bytes: int = CACHE_BYTES) -> LexicalIndex:

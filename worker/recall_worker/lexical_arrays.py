@@ -38,7 +38,7 @@ _MAGIC: Final = b"RCLPOST1"
 _HEAD: Final = struct.Struct("<8sQ")
 _SIZES: Final = struct.Struct("<QQQQ")
 _HEAD_BYTES: Final = 8
-_COUNT_KINDS: Final = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+_COUNT_KINDS: Final[dict[int, np.dtype[Any]]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 Postings = tuple[NDArray[np.int32], NDArray[Any]]
 
@@ -182,7 +182,7 @@ class Tables:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Map a file; only its last pages are read.
+        """Map a file; hardly any of it is read.
 
         Raises:
             OSError: It is not there.
@@ -198,30 +198,40 @@ class Tables:
         place = _HEAD.size + len(FIELDS) * _SIZES.size
         found = {}
         for number, field in enumerate(FIELDS):
-            terms, postings, letters, width = _SIZES.unpack_from(data, _HEAD.size + number * _SIZES.size)
-            arrays: list[NDArray[Any]] = []
-            kinds = [
-                ("<u8", terms),
-                ("<u4", terms + 1),
-                ("<u8", terms + 1),
-                ("u1", letters),
-                ("<i4", postings),
-            ]
-            for kind, length in [*kinds, (_COUNT_KINDS[width], postings)]:
-                arrays.append(np.frombuffer(data, kind, length, place))
-                place += -(-arrays[-1].nbytes // 8) * 8
-            heads, ends, starts, text, documents, counts = arrays
-            if ends[-1] != letters or starts[-1] != postings:
-                raise ValueError(f"{path.name}: its terms and postings do not match")
-            found[field] = Table(
-                heads=memoryview(heads),
-                letters=memoryview(ends),
-                starts=memoryview(starts),
-                text=memoryview(text),
-                documents=documents,
-                counts=counts,
-            )
+            sizes: tuple[int, int, int, int] = _SIZES.unpack_from(data, _HEAD.size + number * _SIZES.size)
+            found[field], place = _read_table(data, place, sizes, name=path.name)
         return cls(of=found)
+
+
+def _read_table(
+    data: mmap.mmap, place: int, sizes: tuple[int, int, int, int], *, name: str
+) -> tuple[Table, int]:
+    """The table that begins at a place, and where the next one does."""
+    terms, postings, letters, width = sizes
+
+    def take(kind: np.dtype[Any], length: int) -> NDArray[Any]:
+        nonlocal place
+        array = np.frombuffer(data, kind, length, place)
+        place += -(-array.nbytes // 8) * 8
+        return array
+
+    heads = take(np.dtype("<u8"), terms)
+    ends = take(np.dtype("<u4"), terms + 1)
+    starts = take(np.dtype("<u8"), terms + 1)
+    text = take(np.dtype("u1"), letters)
+    documents = take(np.dtype("<i4"), postings)
+    counts = take(_COUNT_KINDS[width], postings)
+    if ends[-1] != letters or starts[-1] != postings:
+        raise ValueError(f"{name}: its terms and postings do not match")
+    table = Table(
+        heads=heads.data,
+        letters=ends.data,
+        starts=starts.data,
+        text=text.data,
+        documents=documents,
+        counts=counts,
+    )
+    return table, place
 
 
 def _head(term: bytes) -> int:
