@@ -235,6 +235,7 @@ def _assumptions(args: argparse.Namespace, habits: Habits, notes: Path | None) -
         "habits": asdict(habits),
         "remind_every": REMIND_EVERY,
         "slot_4": "real search, BM25 alone, prompts are titles of notes: fuller than usual",
+        "strides": "published at once; the worker lets them wait for a pause, so fewer fall into a session",
         "compaction": "none: a client would compact a long session, and every policy then starts anew",
         "notes": notes.name if notes else "example vault alone",
         "sessions": args.seeds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -81,6 +82,14 @@ def test_slot_4_comes_from_the_worker(state: Path) -> None:
     assert (heard[0].event, heard[0].scope) == (Event.PROMPT, b"/somewhere")
     assert heard[0].snapshot_sha256 != NO_SHA256
     assert b"session_id" not in heard[0].body
+
+
+def test_what_is_new_comes_without_a_prompt(state: Path) -> None:
+    """Records that wait for the snapshot to be chosen anew are in the digest whoever asks, and whatever for."""
+    new = "\n\n## New since then\n- (2026-01-02) Fresh."
+    with worker(says(Mode.SNAPSHOT_AND_PAYLOAD, new)) as heard:
+        parts = read_parts(state)
+    assert (parts.text, json.loads(heard[0].body)["prompt"]) == (EVERYWHERE.text + new, "")
 
 
 @pytest.mark.parametrize(("folder", "text"), [("billing/api", BILLING.text), ("billing2", EVERYWHERE.text)])

@@ -37,7 +37,7 @@ class StateDigest:
 
     Attributes:
         snapshot: Slots 1 to 3; empty if none is published.
-        relevant: Slot 4 with its separator in front; empty if nothing is close, or it is missing.
+        relevant: What is newer than the snapshot and slot 4, separators in front; empty if there is neither.
         missing: Why slot 4 could not be had, a sentence for people; empty if nothing is missing.
     """
 
@@ -53,17 +53,16 @@ def read_digest(
 
     Args:
         state_dir: Home of `snapshots/` and `worker.sock`.
-        prompt: None or blank asks for no slot 4.
+        prompt: None or blank asks for no slot 4, only for what is newer than the snapshot; then nothing is missing
+            if there is no answer.
         directory: Where the prompt is typed; None is everywhere.
         timeout_s: How long the worker may take, seconds.
     """
     scope = os.fsencode(directory.absolute()) if directory else b""
     held = _held_snapshot(state_dir / "snapshots", scope)
     snapshot = _text(held.payload) if held else ""
-    if prompt is None or not prompt.strip():
-        return StateDigest(snapshot=snapshot)
     # No session: what is asked here must neither borrow from a conversation nor count as seen in one.
-    said = {"hook_event_name": "UserPromptSubmit", "prompt": prompt}
+    said = {"hook_event_name": "UserPromptSubmit", "prompt": prompt or ""}
     try:
         request = pack_request(
             event=Event.PROMPT,
@@ -74,7 +73,8 @@ def read_digest(
         )
         answer = unpack_answer(exchange(state_dir, request, timeout_s=timeout_s))
     except RecallError as error:
-        return StateDigest(snapshot=snapshot, missing=str(error))
+        asked = bool(prompt and prompt.strip())
+        return StateDigest(snapshot=snapshot, missing=str(error) if asked else "")
     return _joined(state_dir / "snapshots", snapshot, answer)
 
 
