@@ -68,7 +68,7 @@ class Parts:
 
 
 class CacheControl(TypedDict):
-    """Anthropic's mark: cache everything up to and with this block."""
+    """Anthropic's breakpoint: cache everything up to and with this block."""
 
     type: Literal["ephemeral"]
     ttl: NotRequired[CacheLife]
@@ -90,7 +90,7 @@ class AnthropicBlocks(TypedDict):
 
 
 class OpenAIBreakpoint(TypedDict):
-    """OpenAI's mark, understood by GPT-5.6 and later."""
+    """OpenAI's breakpoint, understood by GPT-5.6 and later."""
 
     mode: Literal["explicit"]
 
@@ -207,7 +207,7 @@ def openai_blocks(parts: Parts, *, cache_key: str | None = None, breakpoints: bo
     Args:
         cache_key: `prompt_cache_key`: requests with one key and one beginning go to the machine that has it cached.
             By default made from profile and prohibitions, so it changes only when nothing would be cached anyway.
-        breakpoints: Mark where the cache may end. GPT-5.6 and later match at breakpoints only and need it, since
+        breakpoints: Say where the cache may end. GPT-5.6 and later match at breakpoints only and need it, since
             their own one stands behind slot 4; earlier models match any beginning and refuse the field.
 
     Source: https://developers.openai.com/api/docs/guides/prompt-caching
@@ -225,7 +225,7 @@ def openai_blocks(parts: Parts, *, cache_key: str | None = None, breakpoints: bo
 
 
 def gemini_blocks(parts: Parts) -> GeminiBlocks:
-    """Parts for Gemini's generateContent, which caches by itself and takes no mark.
+    """Parts for Gemini's generateContent, which caches by itself and takes no breakpoint.
 
     Source: https://ai.google.dev/gemini-api/docs/caching, https://ai.google.dev/api/generate-content
     """
