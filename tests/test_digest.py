@@ -69,6 +69,14 @@ def test_what_an_earlier_slot_shows_is_left_out(text: str) -> None:
     assert verdicts([hit(text)], [shown(text[: int(len(text) * 0.8)] + "…")]) == ["repeats an earlier slot"]
 
 
+def test_titles_do_not_hide_a_repetition() -> None:
+    """A slot above leads with the title and is cut; another note says the same under a title that adds nothing."""
+    above = shown(f"Dumps and migrations: {LONG_EN}"[:110] + "…")
+    assert verdicts([hit(LONG_EN, title="Dumps and migrations")], [above]) == ["repeats an earlier slot"]
+    assert verdicts([hit(LONG_EN[:77], title="Migrations")], [above]) == ["repeats an earlier slot"]
+    assert verdicts([hit(LONG_EN[:77], title="Staging")], [above]) == ["shown"]
+
+
 def test_another_passage_of_a_shown_record_is_still_news() -> None:
     """Only what stands there is a repetition, not the record it comes from."""
     assert verdicts([hit(LONG_TH, record="s")], [shown(LONG_EN, record="s")]) == ["shown"]

@@ -208,9 +208,12 @@ class _Repetitions:
         # Not disarmed: that takes longer than all comparing and changes next to nothing.
         self._titles = [comparable(hit.passage.title_path) for hit in hits]
         self._texts = [comparable(_head(one_line(hit.passage.text), limit)) for hit in hits]
-        self._above = [comparable(_head(_join(hit.passage), limit)) for hit in hits]
-        self._above += [comparable(item.text) for item in shown]
+        self._lines = [comparable(_head(_join(hit.passage), limit)) for hit in hits]
+        self._above = self._lines + [comparable(item.text) for item in shown]
+        # With its title as a slot above would show it, and without, since another note may say it under another one.
         self._sifted = may_repeat(self._texts, self._above, least=SHOWN_RATIO)
+        earlier = self._above[len(hits) :]
+        self._sifted[:, len(hits) :] |= may_repeat(self._lines, earlier, least=SHOWN_RATIO)
         self._standing: list[int] = []
 
     def stand(self, place: int) -> None:
@@ -235,13 +238,10 @@ class _Repetitions:
     def _share(self, place: int, above: int) -> float:
         """How much of a hit stands there; 0 if not enough, or if its title says that it is about another thing."""
         text = self._above[above]
-        share = repeated_share(self._texts[place], text)
-        if share < SHOWN_RATIO:
-            return 0.0
-        same_record = above >= len(self._hits) and (
-            self._shown[above - len(self._hits)].record_id == self._hits[place].record.id
-        )
-        return share if same_record or says_nothing_new(self._titles[place], text) else 0.0
+        share = repeated_share(self._lines[place], text)
+        if share < SHOWN_RATIO and says_nothing_new(self._titles[place], text):
+            share = repeated_share(self._texts[place], text)
+        return share if share >= SHOWN_RATIO else 0.0
 
 
 def _join(passage: Passage) -> str:
