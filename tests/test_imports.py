@@ -26,7 +26,7 @@ LAYERS = (
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
     ("languages", "fusion", "hybrid", "gist", "turns"),
     ("search", "asking", "digest", "snapshot", "window", "publish", "pending", "decisions"),
-    ("server", "client", "refresh", "rebuild", "answer", "explain*", "status", "evaluate", "verify*", "state_digest", "blocks"),
+    ("spool", "sessions", "delivery", "server", "client", "refresh", "rebuild", "answer", "explain*", "status", "evaluate", "verify*", "state_digest", "blocks"),
     ("keeper",),
     ("daemon",),
     ("cli", "commands*", "__main__"),

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from recall_worker.asking import QueryEncoder as QueryEncoder  # others take it from here
 from recall_worker.asking import make_query
 from recall_worker.config import Config
+from recall_worker.delivery import Plan, after_turn, plan_news, plan_whole
 from recall_worker.digest import Relevant, compose_relevant
-from recall_worker.frames import NO_SHA256, Event, Mode, Request, pack_answer
+from recall_worker.frames import Event, Mode, Request, pack_answer
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
@@ -41,6 +42,8 @@ from recall_worker.prompts import (
 from recall_worker.publish import Published
 from recall_worker.records import EVERYWHERE, Hit
 from recall_worker.search import search
+from recall_worker.sessions import Session, SessionMemory, session_key, token_of
+from recall_worker.spool import read_spool
 from recall_worker.text import units
 from recall_worker.turns import TurnSense
 
@@ -52,26 +55,12 @@ TOP_K: Final = 24
 ENCODE_SHARE: Final = 0.5
 """Share of the hook's deadline that the encoder may use before BM25 answers alone."""
 
+FORGETS: Final = ("startup", "clear", "compact")
+"""How a session can start whose transcript holds nothing of what it was sent; a resumed one still has it."""
+
+ONCE: Final = "once-per-session"
+
 REMEMBERED_PROMPTS: Final = 512
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How slots 1 to 3 reach the prompt, and what slot 4 must not repeat.
-
-    Attributes:
-        mode: What the hook prints.
-        prefix: Slots 1 to 3, when the worker sends them itself.
-        shown: What they show; None if the hook holds a snapshot that nobody remembers.
-        units: UTF-16 units of slots 1 to 3, pending records included.
-        pending_units: Of these, the ones of records that are pending beside the snapshot.
-    """
-
-    mode: Mode
-    prefix: str
-    shown: Sequence[ShownLike] | None
-    units: int
-    pending_units: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +120,7 @@ class Answerer:
         self._on_new_scope = on_new_scope
         self._lock = threading.Lock()
         self._earlier = EarlierPrompts()
+        self._sessions = SessionMemory(config.state_dir / "sessions")
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def answer(self, request: Request, *, received: float | None = None) -> bytes:
@@ -145,18 +135,29 @@ class Answerer:
         """
         started = time.monotonic()
         deadline = (received or started) + request.deadline_ms / 1_000
+        nothing = pack_answer(
+            mode=Mode.NOTHING, text="", total_units=0, snapshot_sha256=request.snapshot_sha256
+        )
+        if request.event is not Event.PROMPT:
+            self.hear_start(request)
+            return nothing
         prompt = parse_client_prompt(request.body)
-        if request.event is not Event.PROMPT or (prompt is not None and self._is_not_due(prompt)):
-            return pack_answer(
-                mode=Mode.NOTHING, text="", total_units=0, snapshot_sha256=request.snapshot_sha256
-            )
+        if prompt is not None and self._is_not_due(prompt):
+            return nothing
         project = self._project(request)
-        plan = self._plan(request, project or EVERYWHERE)
-        relevant = ""
+        key = session_key(request.client, prompt.session_id) if prompt and self._once else ""
+        session = self._session(key)
+        plan = self._plan(request, project or EVERYWHERE, session if key else None)
+        relevant, passages = "", []
         if prompt is None:
             log.warning("prompt unreadable bytes=%d", len(request.body))
         elif plan.shown is not None and time.monotonic() < deadline:
-            relevant = self._relevant(prompt, project, plan, deadline=deadline)
+            found = self._relevant(prompt, project, plan, session, deadline=deadline)
+            relevant = found.relevant.text
+            passages = [passage_token(fate.hit) for fate in found.relevant.fates if fate.verdict == "shown"]
+        if key and time.monotonic() < deadline:
+            # A hook that has given up printed its whole snapshot instead: the session has that, whatever is noted.
+            self._note(key, after_turn(session, project or EVERYWHERE, plan, passages))
         log.info(
             "answered mode=%d units=%d in_project=%d ms=%.1f",
             plan.mode,
@@ -169,7 +170,38 @@ class Answerer:
             text=plan.prefix + relevant,
             total_units=plan.units + units(relevant),
             snapshot_sha256=request.snapshot_sha256,
+            offset=plan.offset,
         )
+
+    @property
+    def _once(self) -> bool:
+        return self._config.snapshot == ONCE
+
+    def hear_start(self, request: Request) -> None:
+        """Take note of a session's start: of what was sent before, it may hold nothing any more."""
+        said = parse_client_prompt(request.body)
+        if said is None or said.source not in FORGETS:
+            return
+        with self._lock:
+            self._earlier.forget(said.session_id)
+            self._sessions.forget(session_key(request.client, said.session_id))
+
+    def hear_spooled_starts(self) -> None:
+        """Take note of the starts that no worker heard."""
+        for request in read_spool(self._config.state_dir):
+            self.hear_start(request)
+
+    def _session(self, key: str) -> Session:
+        """What a session was sent until now, in the turn that begins."""
+        if not key:
+            return Session()
+        self.hear_spooled_starts()
+        with self._lock:
+            return self._sessions.get(key).next_turn()
+
+    def _note(self, key: str, session: Session) -> None:
+        with self._lock:
+            self._sessions.put(key, session)
 
     def _is_not_due(self, prompt: ClientPrompt) -> bool:
         """True for a prompt nobody typed, and for the second of two hooks on one prompt."""
@@ -198,29 +230,25 @@ class Answerer:
         names = [scope for scope in self._published() if scope != EVERYWHERE]
         return self._projects.of(directory, names, remember=remember) if directory.is_absolute() else None
 
-    def _plan(self, request: Request, scope: str) -> Plan:
-        """Let the hook print the snapshot it holds if it is the right one, else send the right one.
-
-        A hook holds another if its directory was not known to belong to a project yet, if it read the file just
-        before it changed, or if there was none. One that nobody here ever published is not ours to replace.
-        """
-        held = request.snapshot_sha256
+    def _plan(self, request: Request, scope: str, session: Session | None) -> Plan:
+        """How slots 1 to 3 reach the prompt; a session is sent only what it lacks."""
         current = self._published().get(scope)
-        if current is not None and held == current.sha256:
-            return _plan_of(current, mode=Mode.SNAPSHOT_AND_PAYLOAD)
-        if held != NO_SHA256 and not self._ledger.manifests(held):
-            log.warning("snapshot unknown sha256=%s: no slot 4 beside it", held.hex()[:12])
-            return Plan(mode=Mode.SNAPSHOT_AND_PAYLOAD, prefix="", shown=None, units=0)
-        if scope != EVERYWHERE:
-            self._on_new_scope()
-        if current is None:
-            return Plan(mode=Mode.PAYLOAD, prefix="", shown=(), units=0)
-        return _plan_of(current, mode=Mode.PAYLOAD)
+        held = request.snapshot_sha256
+        if session is not None:
+            remind_every = self._config.remind_every
+            news = plan_news(current, held, scope, session, ledger=self._ledger, remind_every=remind_every)
+            if news is not None:
+                return news
+        on_other = self._on_new_scope if scope != EVERYWHERE else lambda: None
+        return plan_whole(current, held, ledger=self._ledger, on_other=on_other)
 
-    def _relevant(self, prompt: ClientPrompt, project: str | None, plan: Plan, *, deadline: float) -> str:
-        """Slot 4 for a prompt; empty when nothing is close."""
+    def _relevant(
+        self, prompt: ClientPrompt, project: str | None, plan: Plan, session: Session, *, deadline: float
+    ) -> Recalled:
+        """Slot 4 for a prompt; empty when nothing is close that the session does not have."""
         with self._lock:
             earlier = self._earlier.of(prompt.session_id)
+        within = self._config.remind_every
         found = self.recall(
             searchable(prompt.text),
             project,
@@ -230,10 +258,11 @@ class Answerer:
             view=self._view(),
             timeout_s=ENCODE_SHARE * max(0.0, deadline - time.monotonic()),
             earlier=earlier,
+            has=lambda hit: session.has(passage_token(hit), within=within),
         )
         with self._lock:
             self._earlier.remember(prompt.session_id, found.own)
-        return found.relevant.text
+        return found
 
     def recall(
         self,
@@ -246,6 +275,7 @@ class Answerer:
         view: View,
         timeout_s: float,
         earlier: Sequence[str] = (),
+        has: Callable[[Hit], bool] = lambda _: False,
     ) -> Recalled:
         """Search and compose slot 4, for a hook and for `recall explain` alike.
 
@@ -256,6 +286,7 @@ class Answerer:
             pending_units: Of these, the ones of pending records: slot 4 gives up its room for them.
             timeout_s: How long the encoder may take before BM25 answers alone, seconds.
             earlier: What the session asked before, latest first.
+            has: Tells the hits that the session was shown lately: they are left out.
         """
         until = time.monotonic() + timeout_s
 
@@ -266,6 +297,7 @@ class Answerer:
 
         query = make_query(text, earlier, view=view, encode=encode, sense=self._sense())
         hits = search(view, self._ledger, query.text, query.vector, project=project, top_k=TOP_K)
+        hits = [hit for hit in hits if not has(hit)]
         budget = self._config.budget
         room_units = room_beside_pending(shown_units - pending_units, pending_units, budget)
         relevant = compose_relevant(hits, shown, room_units=room_units, budget=budget, first=shown_units == 0)
@@ -280,13 +312,6 @@ class Answerer:
         )
 
 
-def _plan_of(published: Published, *, mode: Mode) -> Plan:
-    """Slots 1 to 3 as they are now: the snapshot, sent or held, and what is pending after it."""
-    snapshot = published.snapshot
-    return Plan(
-        mode=mode,
-        prefix=(snapshot.text if mode is Mode.PAYLOAD else "") + published.pending,
-        shown=(*snapshot.shown, *published.pending_shown),
-        units=published.units,
-        pending_units=published.units - snapshot.units,
-    )
+def passage_token(hit: Hit) -> str:
+    """Names a passage as it is now: an edited one is another."""
+    return token_of(hit.record.id, hit.passage.text)

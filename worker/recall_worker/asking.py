@@ -113,6 +113,5 @@ def _decayed(vectors: Sequence[NDArray[np.float32] | None]) -> NDArray[np.float3
     known = [DECAY**place * vector for place, vector in enumerate(vectors) if vector is not None]
     if not known:
         return None
-    mixed = np.sum(known, axis=0, dtype=np.float32)
-    unit: NDArray[np.float32] = mixed / np.linalg.norm(mixed)
-    return unit
+    mixed = np.stack(known).sum(axis=0)
+    return np.asarray(mixed / np.linalg.norm(mixed), dtype=np.float32)

@@ -68,6 +68,7 @@ class Config:
         model: `multilingual-e5-small`, a sentence-transformers name or folder, or `none` for BM25 alone.
         allow_download: Lets a model name be fetched from a hub; off by default, so nothing leaves the machine.
         snapshot: When slots 1 to 3 are sent.
+        remind_every: With `once-per-session`: turns after which what a session was sent is sent again.
         autostart: Lets the hook start the worker for the next prompt when it finds none.
         deadline_ms: The hook's own limit for an answer, milliseconds.
         encoder_idle_min: Minutes without a prompt after which the encoder's memory goes back.
@@ -89,6 +90,7 @@ class Config:
     model: str = DEFAULT_MODEL
     allow_download: bool = False
     snapshot: SnapshotPolicy = "every-turn"
+    remind_every: int = 20
     autostart: bool = True
     deadline_ms: int = 500
     encoder_idle_min: int = 60

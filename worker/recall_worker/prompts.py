@@ -194,6 +194,10 @@ class EarlierPrompts:
         while len(self._by_session) > self._capacity:
             self._by_session.popitem(last=False)
 
+    def forget(self, session_id: str) -> None:
+        """Forget a session that was cleared."""
+        self._by_session.pop(session_id, None)
+
 
 def _parse_object(body: bytes) -> dict[str, Any] | None:
     """JSON in UTF-8; a prompt with a lone surrogate or a stray byte is repaired rather than refused."""
