@@ -16,6 +16,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,9 +236,10 @@ def _document(passage: Passage) -> dict[str, Any]:
     return document | {name: part for name, part in ((WORDS, terms.words), (GRAMS, terms.grams)) if part}
 
 
+@cache
 def _made_by() -> dict[str, Any]:
     """All that decides which terms a text gets and how they lie on disk."""
-    packages = ("whoosh-reloaded", "snowballstemmer", "regex")
+    packages = ("whoosh-reloaded", "snowballstemmer", "PyStemmer", "regex")
     return {
         "schema": SCHEMA_VERSION,
         "analysis": analysis.VERSION,
