@@ -9,13 +9,16 @@ Next:  worker/recall_worker/encoder_link.py
 from __future__ import annotations
 
 import logging
+import math
 import os
 import queue
 import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -38,6 +41,12 @@ from recall_worker.errors import FrameError, ModelError
 log = logging.getLogger(__name__)
 
 BULK_NICENESS: Final = 10
+
+QUIET_S: Final = 10.0
+"""Seconds without a prompt after which passages get a second thread, if there is a second core."""
+
+SLICE: Final = 8
+"""Texts that a thread takes at a time: a prompt that comes meanwhile has a core to itself after so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +71,7 @@ class EncoderChild:
         self._sending = threading.Lock()
         self._queries: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._passages: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._last_query = -math.inf
 
     def run(self, model: str, *, models_dir: Path, allow_download: bool) -> NoReturn:
         """Load the encoder beside, and serve until the worker hangs up."""
@@ -76,6 +86,8 @@ class EncoderChild:
             stream = self._connection.makefile("rb")
             while (message := receive(stream)) is not None:
                 job = _Job(message=message, arrived=time.monotonic())
+                if message.kind == Kind.QUERIES:
+                    self._last_query = job.arrived
                 (self._queries if message.kind == Kind.QUERIES else self._passages).put(job)
         except (OSError, FrameError) as error:
             log.error("encoder link broke error=%s", error)
@@ -99,8 +111,20 @@ class EncoderChild:
         self._answer(self._queries, encoder.encode_queries)
 
     def _answer_passages(self, encoder: Encoder) -> None:
+        """Encode batches in a niced thread, and in a second one while nobody prompts."""
         _step_back()
-        self._answer(self._passages, encoder.encode_passages)
+        with ThreadPoolExecutor(1, thread_name_prefix="passages-beside", initializer=_step_back) as beside:
+            if (os.cpu_count() or 1) < 2:
+                self._answer(self._passages, encoder.encode_passages)
+            self._answer(
+                self._passages,
+                lambda texts: encode_in_slices(
+                    texts, encoder.encode_passages, beside=beside, quiet=self._is_quiet
+                ),
+            )
+
+    def _is_quiet(self) -> bool:
+        return time.monotonic() - self._last_query >= QUIET_S
 
     def _answer(
         self, jobs: queue.SimpleQueue[_Job], encode: Callable[[Sequence[str]], NDArray[np.float32]]
@@ -139,6 +163,46 @@ class EncoderChild:
                 self._connection.sendall(message.pack())
             except OSError:
                 os._exit(0)  # the worker is gone
+
+
+def encode_in_slices(
+    texts: Sequence[str],
+    encode: Callable[[Sequence[str]], NDArray[np.float32]],
+    *,
+    beside: Executor,
+    quiet: Callable[[], bool],
+) -> NDArray[np.float32]:
+    """Encode texts here, and beside for as long as it is quiet.
+
+    Args:
+        texts: Neighbours of like length, as they come.
+        encode: Safe to call from two threads at once.
+        beside: Runs the second thread.
+        quiet: Asked before each slice of the second thread.
+
+    Returns:
+        Vectors in the order of the texts, shape (n, dimension).
+    """
+    starts = range(0, len(texts), SLICE)
+    waiting = deque(starts)
+    found: dict[int, NDArray[np.float32]] = {}
+
+    def work(may_go_on: Callable[[], bool]) -> None:
+        while may_go_on():
+            try:
+                start = waiting.popleft()
+            except IndexError:
+                return
+            found[start] = encode(texts[start : start + SLICE])
+
+    helping = beside.submit(work, quiet) if len(starts) > 1 and quiet() else None
+    try:
+        work(lambda: True)
+    finally:
+        waiting.clear()
+        if helping is not None:
+            helping.result()
+    return np.concatenate([found[start] for start in starts]) if starts else encode(texts)
 
 
 def _step_back() -> None:
