@@ -18,10 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from cost_policies import kept_blocks, once_per_session
 from recall_worker.config import Budget
-from recall_worker.digest import compose_relevant, room_for_relevant
+from recall_worker.digest import Relevant, compose_relevant, room_for_relevant
 from recall_worker.hybrid import HybridIndex
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_types import ShownLike
 from recall_worker.records import Hit, Record, RecordId, RecordType
 from recall_worker.scan import scan
 from recall_worker.search import search
@@ -86,18 +88,16 @@ class Turn:
     naive: str
     hits: tuple[Hit, ...]
 
-    def slot_4(self, *, without: frozenset[RecordId] = frozenset()) -> tuple[str, frozenset[RecordId]]:
-        """Slot 4 beside the snapshot, and the records it shows."""
+    def relevant(self, hits: Sequence[Hit], *, shown: Sequence[ShownLike], shown_units: int) -> Relevant:
+        """Slot 4 of these hits, beside slots 1 to 3 that show this and take so many UTF-16 units in this turn."""
         budget = Budget()
-        relevant = compose_relevant(
-            [hit for hit in self.hits if hit.record.id not in without],
-            self.snapshot.shown,
-            room_units=room_for_relevant(self.snapshot.units, budget),
+        return compose_relevant(
+            hits,
+            shown,
+            room_units=room_for_relevant(shown_units, budget),
             budget=budget,
-            first=not self.snapshot.text,
+            first=shown_units == 0,
         )
-        shown = frozenset(fate.hit.record.id for fate in relevant.fates if fate.verdict == "shown")
-        return relevant.text, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ class Session:
 
     Attributes:
         digests: Way of sending it → the digest of each turn, as a hook prints it.
-        relevant: Slot 4 of each turn.
-        since_first: What each turn adds to the snapshot of the first: what changed, and slot 4.
+        relevant: Slot 4 of each turn, beside the whole snapshot.
+        since_first: What each turn says to one that holds the turn's before: what changed, and slot 4.
     """
 
     turns: Sequence[Turn]
@@ -121,7 +121,7 @@ class World:
 
     def __init__(self, ledger: Ledger, index: HybridIndex) -> None:
         """Read the records once; `stream` are those that come one after the other."""
-        self._ledger, self._index = ledger, index
+        self.ledger, self._index = ledger, index
         records = [record for record in ledger.snapshot_records() if record.project is None]
         dated = sorted(records, key=lambda record: (record.date, record.first_seen))
         coming = [record for record in dated if record.date >= FIRST_DAY]
@@ -135,7 +135,7 @@ class World:
 
     def find(self, prompt: str, there: Mapping[RecordId, Record]) -> tuple[Hit, ...]:
         """Hits among records that are there, by BM25 alone, and knowledge, which always is."""
-        hits = search(self._index.view, self._ledger, prompt, None, project=None, top_k=TOP_K)
+        hits = search(self._index.view, self.ledger, prompt, None, project=None, top_k=TOP_K)
         known = (RecordType.KNOWLEDGE,)
         return tuple(hit for hit in hits if hit.record.id in there or hit.record.type in known)
 
@@ -249,35 +249,14 @@ class ChangingVault:
 def make_session(world: World, count: int, *, seed: int, habits: Habits, remind_every: int) -> Session:
     """Turns, with the digest of each way to send it in a hook."""
     turns = make_turns(world, count, seed=seed, habits=habits)
-    relevant = [turn.slot_4()[0] for turn in turns]
+    relevant = [
+        turn.relevant(turn.hits, shown=turn.snapshot.shown, shown_units=turn.snapshot.units).text
+        for turn in turns
+    ]
     whole = list(zip(turns, relevant, strict=True))
     digests = {
         "naive": [turn.naive + close for turn, close in whole],
         "every_turn": [turn.snapshot.text + close for turn, close in whole],
-        "once_per_session": once_per_session(turns, remind_every=remind_every),
+        "once_per_session": once_per_session(turns, ledger=world.ledger, remind_every=remind_every),
     }
-    since = once_per_session(turns, remind_every=count)
-    since[0] = since[0].removeprefix(turns[0].snapshot.text)
-    return Session(turns=turns, digests=digests, relevant=relevant, since_first=since)
-
-
-def once_per_session(turns: Sequence[Turn], *, remind_every: int) -> list[str]:
-    """The snapshot when it is new or it is time to remind, what was appended when it only grew, else slot 4 alone.
-
-    Slot 4 leaves out what it showed in the last `remind_every` turns.
-    """
-    digests, sent, sent_at = list[str](), "", 0
-    received: dict[RecordId, int] = {}
-    for turn in turns:
-        text = turn.snapshot.text
-        due = not sent or turn.number - sent_at >= remind_every
-        if due or not text.startswith(sent):
-            slots, sent_at = text, turn.number
-        else:
-            slots = text[len(sent) :]
-        sent = text
-        recently = frozenset(name for name, at in received.items() if turn.number - at < remind_every)
-        relevant, shown = turn.slot_4(without=recently)
-        received |= dict.fromkeys(shown, turn.number)
-        digests.append(slots + relevant)
-    return digests
+    return Session(turns=turns, digests=digests, relevant=relevant, since_first=kept_blocks(turns, relevant))

@@ -13,7 +13,9 @@ import pytest
 
 from bench_cost import DIGEST_KINDS, WAYS, compare, replay_api, replay_hook
 from cost_model import RULES, Block, count_tokens
-from cost_sessions import Habits, Session, Turn, make_session, once_per_session, open_world
+from cost_policies import kept_blocks, once_per_session
+from cost_sessions import Habits, Session, Turn, make_session, open_world
+from recall_worker.ledger import Ledger
 from recall_worker.records import Record
 from test_snapshot import many, record, rendered
 
@@ -81,30 +83,49 @@ class TestReplayedByHand:
         assert context == 5 + 3 + 4 + 2
 
 
-class TestOncePerSession:
-    """The policy as the settings describe it."""
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Where the worker's functions look up what was published."""
+    return Ledger.open(tmp_path / "ledger.sqlite3")
 
-    def test_once_then_what_was_appended(self) -> None:
+
+class TestOncePerSession:
+    """The worker's own functions, driven through a session."""
+
+    def test_once_then_what_was_appended(self, ledger: Ledger) -> None:
         """The snapshot first; nothing while it stays; the new line when it only grew."""
         turns = turns_of(grown(3, 3, 4, 4))
-        sent = once_per_session(turns, remind_every=20)
+        sent = once_per_session(turns, ledger=ledger, remind_every=20)
         assert [sent[0], sent[1], sent[3]] == [turns[0].snapshot.text, "", ""]
         assert turns[1].snapshot.text + sent[2] == turns[2].snapshot.text
-        assert sent[2].startswith("\n- (")
 
-    def test_again_when_it_changed(self) -> None:
-        """A new prohibition stands in the middle: the snapshot is sent whole."""
+    def test_again_when_something_no_longer_stands(self, ledger: Ledger) -> None:
+        """A line that went or changed has the snapshot sent whole."""
+        turns = turns_of([many(3, "A lesson."), many(3, "A lesson.")[1:]])
+        assert once_per_session(turns, ledger=ledger, remind_every=20)[1] == turns[1].snapshot.text
+
+    def test_a_new_prohibition_alone(self, ledger: Ledger) -> None:
+        """It stands in the middle of the snapshot; all that stood before still does, so only its line is sent."""
         before = many(3, "A lesson.")
         turns = turns_of([before, [*before, record(9, "Never force-push.", high=True)]])
-        assert once_per_session(turns, remind_every=20)[1] == turns[1].snapshot.text
+        said = once_per_session(turns, ledger=ledger, remind_every=20)[1]
+        assert "Never force-push." in said
+        assert "A lesson." not in said
 
-    def test_reminder(self) -> None:
-        """Twenty turns after it was last sent whole it is sent again; an appended part does not count as whole."""
+    def test_reminder(self, ledger: Ledger) -> None:
+        """Twenty turns after it was sent whole it is sent again; an appended part does not count as whole."""
         turns = turns_of(grown(3, *[4] * 44))
-        sent = once_per_session(turns, remind_every=20)
-        assert [
-            turn.number for turn, text in zip(turns, sent, strict=True) if text == turn.snapshot.text
-        ] == [0, 20, 40]
+        sent = once_per_session(turns, ledger=ledger, remind_every=20)
+        whole = [turn.number for turn, text in zip(turns, sent, strict=True) if text == turn.snapshot.text]
+        assert whole == [0, 20, 40]
+
+
+def test_kept_blocks() -> None:
+    """The first turn has everything in its blocks; later ones say what came, and slot 4."""
+    turns = turns_of(grown(3, 3, 4))
+    said = kept_blocks(turns, ["\n\nr"] * 3)
+    assert said[:2] == ["\n\nr", "\n\nr"]
+    assert turns[1].snapshot.text + said[2] == turns[2].snapshot.text + "\n\nr"
 
 
 @pytest.fixture(scope="module")
