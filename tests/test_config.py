@@ -130,3 +130,11 @@ def test_arguments_give_the_same_config_anywhere(tmp_path: Path) -> None:
         Path("/v"),
         tmp_path / "s",
     )
+
+
+def test_models_lie_in_the_state_folder_unless_shared(tmp_path: Path) -> None:
+    """A relative `models_dir` starts at the state folder, an absolute one is taken as it is."""
+    state = {"state_dir": str(tmp_path / "s")}
+    assert load_config(flags=state, environ={}).models == tmp_path / "s" / "models"
+    shared = {"RECALL_MODELS_DIR": str(tmp_path / "shared")}
+    assert load_config(flags=state, environ=shared).models == tmp_path / "shared"

@@ -66,6 +66,8 @@ class Config:
         state_dir: Home of everything derived.
         vault: The folder of Markdown notes.
         model: `multilingual-e5-small`, a sentence-transformers name or folder, or `none` for BM25 alone.
+        models_dir: Home of converted models; a relative one starts at the state folder. Several state folders may share
+            one: the default model takes 600 MB.
         allow_download: Lets a model name be fetched from a hub; off by default, so nothing leaves the machine.
         snapshot: When slots 1 to 3 are sent.
         remind_every: With `once-per-session`: turns after which what a session was sent is sent again.
@@ -88,6 +90,7 @@ class Config:
     state_dir: Path
     vault: Path
     model: str = DEFAULT_MODEL
+    models_dir: str = "models"
     allow_download: bool = False
     snapshot: SnapshotPolicy = "every-turn"
     remind_every: int = 20
@@ -103,6 +106,11 @@ class Config:
     budget: Budget = field(default_factory=Budget)
     config_file: Path | None = None
     overrides: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def models(self) -> Path:
+        """Home of converted models, absolute."""
+        return self.state_dir / Path(self.models_dir).expanduser()
 
     def as_arguments(self) -> list[str]:
         """Options of `recall` and `recall-worker` that give these settings from any directory and environment."""

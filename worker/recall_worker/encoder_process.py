@@ -251,7 +251,7 @@ class EncoderProcess:
         return [
             sys.executable,
             *("-P", "-X", "faulthandler", "-m", "recall_worker.encoder_child"),
-            str(self._config.state_dir / "models"),
+            str(self._config.models),
             self._config.model,
             "download" if self._config.allow_download else "offline",
         ]

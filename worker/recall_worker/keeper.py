@@ -89,7 +89,7 @@ class EncoderKeeper:
                 self.wake()
             return False
         self._retry_s = FIRST_RETRY_S
-        folder = self._config.state_dir / "models"
+        folder = self._config.models
         if index.model != process.name:
             # Learn where the encoder puts each language, then load the vectors it made before.
             space = load_language_space(process, name=process.name, folder=folder)

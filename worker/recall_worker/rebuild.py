@@ -126,7 +126,7 @@ def remove_other_generations(state_dir: Path) -> None:
 
 
 def _space(config: Config, encoder: BulkEncoder) -> LanguageSpace:
-    return load_language_space(encoder, name=encoder.name, folder=config.state_dir / "models")
+    return load_language_space(encoder, name=encoder.name, folder=config.models)
 
 
 def _next_folder(state_dir: Path) -> Path:

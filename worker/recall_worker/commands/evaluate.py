@@ -45,7 +45,7 @@ def run_eval(folder: Path, config: Config, *, as_json: bool, field: str | None) 
         index.follow(lambda done, total: bars.tell("index", done, total))
         encoder = None if config.model == NO_MODEL else _load(config, bars)
         if encoder is not None:
-            space = load_language_space(encoder, name=encoder.name, folder=config.state_dir / "models")
+            space = load_language_space(encoder, name=encoder.name, folder=config.models)
             index.attach(encoder.name, encoder.dimension, space)
             embed_all(index, encoder, progress=bars.tell)
         judged = judge(dataset, index, ledger, encoder, progress=bars.tell)
@@ -62,7 +62,7 @@ def _load(config: Config, bars: Bars) -> Encoder:
 
     return load_encoder(
         config.model,
-        models_dir=config.state_dir / "models",
+        models_dir=config.models,
         allow_download=config.allow_download,
         progress=lambda stage, ratio: bars.tell(f"Encoder: {stage}", 0, 0),
     )

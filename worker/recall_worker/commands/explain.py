@@ -99,7 +99,7 @@ def _encoder(config: Config, index: HybridIndex, stack: ExitStack) -> tuple[Quer
     from recall_worker.keeper import make_encoder
     from recall_worker.languages import load_language_space
 
-    models = config.state_dir / "models"
+    models = config.models
     here = (models / config.model).is_dir() or Path(config.model).is_dir()
     encoder = make_encoder(config) if here and config.model != NO_MODEL else None
     if encoder is None:
@@ -220,16 +220,16 @@ def _fate(candidate: dict[str, Any], all_of_them: list[dict[str, Any]]) -> tuple
     place = next((str(item["rank"]) for item in all_of_them if item["record"] == other), "")
     named = f"{other} (number {place})" if place and other != candidate["record"] else other
     percent = f"{candidate['ratio']:.0%}"
-    relevance, bar = f"{candidate['relevance']:.2f}", f"{candidate['bar']:.2f}"
+    above = f"{abs(candidate['above'] or 0):.1f}"
     says = {
-        "shown": (f"shown: relevance {relevance}, floor {bar}", "green"),
+        "shown": (f"shown: {above} above the floor", "green"),
         "repeats an earlier slot": (f"left out: {percent} of it stands above, in {other}", "yellow"),
         "repeats a better hit": (f"left out: {percent} of it stands in {named}", "yellow"),
         "older version": (f"left out: older version of {named}, {percent} alike", "yellow"),
         "enough of this record": ("left out: enough of this record is shown", "yellow"),
         "no room": ("left out: no room", "yellow"),
         "other project": (f"out of reach: belongs to project {candidate['project']}", "red"),
-        "below the floor": (f"below the floor: relevance {relevance}, floor {bar}", "red"),
+        "below the floor": (f"below the floor by {above}", "red"),
     }
     return says.get(fate, (fate, "red"))
 
@@ -242,6 +242,7 @@ def _figures(candidate: dict[str, Any]) -> str:
         bm25 if candidate["bm25_rank"] else "no word met",
         cosine if candidate["cosine_rank"] else "no vector",
         f"fused {candidate['fused']:.2f}",
+        *([] if candidate["held"] is None else [f"holds {candidate['held']:.0%}"]),
         *(f"{name} {amount:+.2f}" for name, amount in candidate["priors"]),
     ]
     return " · ".join(figures)
