@@ -60,6 +60,20 @@ def test_blocks_are_what_the_hook_prints(place: Place) -> None:
     assert "cache_control" not in blocks["content"][0]
 
 
+def test_no_session_is_touched(place: Place) -> None:
+    """Under once-per-session, too, each digest is whole, and the hook's own sessions lack nothing for it."""
+    place.settings["snapshot"] = "once-per-session"
+    fill(place)
+    place.recall("start")
+    place.wait(lambda: place.status()["index"]["passages"] == 4)
+    first, second = (
+        place.recall("digest", "--prompt", PROMPT, "--cwd", str(place.root)).stdout for _ in "12"
+    )
+    assert first == second
+    assert not (place.state / "sessions").exists()
+    assert place.digest(PROMPT) == first
+
+
 def test_without_worker(place: Place) -> None:
     """The snapshot alone on stdout, the reason on stderr, and no failure."""
     fill(place)
