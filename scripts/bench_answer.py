@@ -23,10 +23,10 @@ import numpy as np
 import recall_worker.answer
 import recall_worker.digest
 import recall_worker.search
-from bench_state import open_index, recall, running_encoder, say
+from bench_state import open_index, recall, running_encoder, wait_until_ready
 from bench_texts import Note
 from recall_worker.answer import Answerer
-from recall_worker.client import ask, exchange
+from recall_worker.client import exchange
 from recall_worker.config import Config
 from recall_worker.dense import DenseMatrix
 from recall_worker.frames import Event, pack_request, unpack_request
@@ -38,7 +38,6 @@ from recall_worker.refresh import Publisher
 
 STAGES: Final = ("encode", "lexical", "dense", "fuse", "read", "dedupe", "trim", "rest")
 DEADLINE_MS: Final = 60_000
-PATIENCE_S: Final = 600
 
 
 class Stopwatch:
@@ -141,7 +140,7 @@ def weigh_worker(config: Config, prompts: Sequence[str]) -> dict[str, float]:
     """Resident size of a worker and of its encoder, once all vectors are loaded and prompts were answered."""
     recall(config, "start", "--wait", "120")
     try:
-        status = _wait_until_ready(config)
+        status = wait_until_ready(config)
         worker = int(status["worker"]["pid"])
         started = _resident_mb(worker)
         for number, prompt in enumerate(prompts):
@@ -204,20 +203,6 @@ def _request(prompt: str, number: int, held: bytes) -> bytes:
     return pack_request(
         event=Event.PROMPT, body=json.dumps(body).encode(), snapshot_sha256=held, deadline_ms=DEADLINE_MS
     )
-
-
-def _wait_until_ready(config: Config) -> dict[str, Any]:
-    """The worker's status once its encoder answers and every passage has its vector."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        status = ask(config.state_dir, {"do": "status"}, timeout_s=60)
-        index, mood = status["index"] or {}, str(status["encoder"]["state"])
-        loaded = index.get("passages") == index.get("embedded") and status["worker"]["last_scan"]
-        if mood.startswith(("off", "failed")) or (mood == "ready" and loaded):
-            say(f"worker: {index.get('passages')} passages, encoder {mood}")
-            return status
-        time.sleep(1)
-    raise SystemExit(f"The worker was not ready after {PATIENCE_S} s. Look at {config.state_dir}/worker.log.")
 
 
 def _resident_mb(pid: int) -> float:

@@ -1,6 +1,6 @@
 """Hook bench: what one prompt costs, the whole process, beside a bare interpreter.
 
-Flow:  a vault → recall rebuild → [bench_hook: bare, hook, bare, hook, …] → JSON
+Flow:  bench_state → [bench_hook: bare, hook, bare, hook, …] → JSON
 In:    flags.   Out: {"cases": {"no_worker": {"ratio": …}, …}} on stdout; words for people on stderr.
 Never: a bare time and a hook's time that were not taken one right after the other.
 Next:  hook/recall_hook/main.py
@@ -9,7 +9,7 @@ Cases, each against `python -I -S -c pass` run just before it:
     no_worker             nobody listens, autostart is off: the snapshot alone
     no_worker_autostart   ditto, and each run starts a process for next time
     echo                  a worker that answers at once with a fixed slot 4: the hook's own cost of asking
-    warm                  the real worker, its index and encoder ready, another prompt each time
+    warm_12, warm_400     the real worker, its index and encoder ready, another prompt of so many words each time
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import random
-import re
-import shutil
 import socket
 import statistics
 import subprocess
@@ -33,15 +30,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench_state import ROOT, build, circumstances, configure, recall, say, wait_until_ready
+from bench_texts import make_notes, make_prompts
+from recall_worker.config import Config
 from recall_worker.frames import Mode, pack_answer, unpack_request
 
-ROOT = Path(__file__).resolve().parents[1]
 HOOK = ROOT / "hook" / "recall_hook" / "main.py"
-EXAMPLE_VAULT = ROOT / "docs" / "example-vault"
 CASES = ("no_worker", "no_worker_autostart", "echo", "warm")
-WARM_UP_RUNS = 5
+RECORDS = 10_000
+WORDS = (12, 400)
+WARM_UP_RUNS = 10
 DEADLINE_MS = 5_000  # a slow machine shall be measured, not cut off
-PATIENCE_S = 3_600
 ECHO_TEXT = "\n\n# Close to this prompt\n" + "- Take a dump before the migration.\n" * 20
 
 Prompts = Iterator[bytes]
@@ -55,17 +54,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = _parser().parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="recall-bench-") as scratch:
-        state = args.state or _built_state(args, Path(scratch))
-        vault = EXAMPLE_VAULT if args.state else Path(scratch) / "vault"
-        prompts = _prompts(_note_words(vault), args.words, random.Random(args.seed))
+        config = configure(Path(scratch), model=args.model, models=args.models)
+        notes = make_notes(max(args.records, 100), seed=args.seed)
+        if not args.state:
+            say(
+                f"indexing the example vault and {args.records} made notes, with vectors in place of encoding them"
+            )
+            build(config, notes[: args.records], seed=args.seed)
+        state = args.state or config.state_dir
+        prompts = {words: _prompts(notes, words, random.Random(args.seed)) for words in args.words}
         cases = {}
         for name in args.case or CASES:
-            _say(f"{name}: {args.pairs} pairs")
-            cases[name] = _measure(name, args, state, prompts)
-        report = {"cases": cases, **_circumstances(args, state)}
+            for words in args.words if name == "warm" else args.words[:1]:
+                full_name = f"{name}_{words}" if name == "warm" else name
+                say(f"{full_name}: {args.pairs} pairs")
+                cases[full_name] = _measure(name, args, config, state, prompts[words])
+        report = {"cases": cases, **circumstances(), "records": args.records, "words": args.words}
+        report |= {"seed": args.seed, "snapshot_bytes": _snapshot_bytes(state)}
     print(json.dumps(report, indent=2) if args.json else _table(report))
     silent = any(case["digests"] < case["pairs"] for case in cases.values())
-    return int(silent or ("warm" in cases and cases["warm"]["with_slot_4"] == 0))
+    blind = any(case["with_slot_4"] == 0 for name, case in cases.items() if name.startswith("warm"))
+    return int(silent or blind)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,8 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="bench hook", description="Time the hook against a bare interpreter."
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--records", type=int, default=0, help="size of a made vault; 0 is the example vault")
-    parser.add_argument("--words", type=int, default=12, help="length of the prompts")
+    parser.add_argument("--records", type=int, default=RECORDS, help="made notes beside the example vault")
+    parser.add_argument("--words", type=_numbers, default=list(WORDS), help="lengths of the prompts: 12,400")
     parser.add_argument("--pairs", type=int, default=60, help="pairs of runs in each case")
     parser.add_argument(
         "--case", choices=CASES, action="append", help="measure this one only (may be repeated)"
@@ -86,13 +95,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure(name: str, args: argparse.Namespace, state: Path, prompts: Prompts) -> dict[str, Any]:
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _measure(
+    name: str, args: argparse.Namespace, config: Config, state: Path, prompts: Prompts
+) -> dict[str, Any]:
     """Run one case: pairs of a bare interpreter and the hook, one right after the other."""
     bare_command = [sys.executable, "-I", "-S", "-c", "pass"]
     command = [sys.executable, "-I", "-S", str(HOOK), "claude-code", "prompt"]
     command += ["--state", str(state), "--deadline", str(DEADLINE_MS)]
     bare, hook, outputs = [], [], []
-    with _worker(name, args, state) as (tail, before_each):
+    with _worker(name, args, config, state) as (tail, before_each):
         for run in range(-WARM_UP_RUNS, args.pairs):
             prompt = next(prompts)
             before_each()
@@ -102,7 +117,7 @@ def _measure(name: str, args: argparse.Namespace, state: Path, prompts: Prompts)
                 bare.append(bare_ms)
                 hook.append(hook_ms)
                 outputs.append(output)
-    longest_alone = (state / "snapshots" / "everywhere.snap").stat().st_size + 100  # the wrapper around it
+    longest_alone = _snapshot_bytes(state) + 100  # the wrapper around it
     ratios = [ours / theirs for ours, theirs in zip(hook, bare, strict=True)]
     return {
         "ratio": round(statistics.median(ratios), 3),
@@ -118,7 +133,7 @@ def _measure(name: str, args: argparse.Namespace, state: Path, prompts: Prompts)
 
 @contextlib.contextmanager
 def _worker(
-    name: str, args: argparse.Namespace, state: Path
+    name: str, args: argparse.Namespace, config: Config, state: Path
 ) -> Iterator[tuple[list[str], Callable[[], None]]]:
     """What a case has at the other end: arguments for the hook, and what to do before each run."""
     if name == "no_worker_autostart":
@@ -128,12 +143,12 @@ def _worker(
         with _echo_worker(state):
             yield [], lambda: None
     elif name == "warm" and not args.state:
-        _recall(args, "start", "--wait", "60", state=state)
+        recall(config, "start", "--wait", "120")
         try:
-            _wait_until_ready(args, state)
+            wait_until_ready(config)
             yield [], lambda: None
         finally:
-            _recall(args, "stop", state=state)
+            recall(config, "stop")
     else:
         yield [], lambda: None
 
@@ -182,92 +197,18 @@ def _echo(line: socket.socket) -> bytes:
     )
 
 
-def _built_state(args: argparse.Namespace, scratch: Path) -> Path:
-    """A state folder rebuilt from the example vault, and from made notes beside it if records are asked for."""
-    state = scratch / "state"
-    state.mkdir(mode=0o700)
-    vault = scratch / "vault"
-    shutil.copytree(EXAMPLE_VAULT, vault)
-    if args.records:
-        _make_notes(vault, args.records, random.Random(args.seed))
-    models = args.models or ROOT / "state" / "models"
-    if models.is_dir():
-        (state / "models").symlink_to(models.resolve())
-    _say("indexing the example vault" + (f" and {args.records} made notes" if args.records else ""))
-    _recall(args, "rebuild", state=state)
-    return state
-
-
-def _make_notes(vault: Path, records: int, rng: random.Random) -> None:
-    """Notes of a title and three sentences, recombined from the example vault's own words."""
-    words = sorted({word for note in _note_words(vault) for word in note})
-    for number in range(records):
-        sentences = [" ".join(rng.sample(words, rng.randint(8, 20))).capitalize() + "." for _ in range(3)]
-        path = vault / "knowledge" / "made" / f"{number // 500:03}" / f"{number:06}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = f"---\ntype: knowledge\ndate: 2025-{number % 12 + 1:02}-{number % 28 + 1:02}\n---\n"
-        path.write_text(
-            f"{head}# {' '.join(rng.sample(words, 4))}\n\n{' '.join(sentences)}\n", encoding="utf-8"
-        )
-
-
-def _note_words(vault: Path) -> list[list[str]]:
-    """Words of up to 400 notes, each note a list, in the order they stand there."""
-    notes = sorted(vault.rglob("*.md"))
-    texts = [
-        note.read_text(encoding="utf-8").rpartition("---\n")[2] for note in notes[:: len(notes) // 400 + 1]
-    ]
-    return [words for text in texts if len(words := re.findall(r"[^\W\d_]{2,24}", text)) > 3]
-
-
-def _prompts(notes: list[list[str]], length: int, rng: random.Random) -> Prompts:
+def _prompts(notes: Sequence[Any], words: int, rng: random.Random) -> Prompts:
     """The client's JSON, made of pieces of notes, another prompt each time so that no cache of answers helps."""
     while True:
-        words: list[str] = []
-        while len(words) < length:
-            note = rng.choice(notes)
-            start = rng.randrange(len(note))
-            words += note[start : start + min(40, length - len(words))]
+        (text,) = make_prompts(notes, 1, words=words, rng=rng)
         session = f"bench-{rng.randrange(1 << 32):08x}"
         event = {
             "session_id": session,
             "cwd": "/",
             "hook_event_name": "UserPromptSubmit",
-            "prompt": " ".join(words),
+            "prompt": text,
         }
         yield json.dumps(event, ensure_ascii=False).encode()
-
-
-def _wait_until_ready(args: argparse.Namespace, state: Path) -> None:
-    """Wait until the encoder answers and nothing is left to embed, or it is known that neither will be."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        status = json.loads(_recall(args, "status", "--json", state=state, check=False))
-        encoder, index = status.get("encoder") or {}, status.get("index") or {}
-        mood = str(encoder.get("state", "starting"))
-        left = index.get("passages", 0) - index.get("embedded", 0)
-        if mood.startswith(("off", "none", "failed")) or (mood == "ready" and left <= 0):
-            _say(f"warm: {index.get('passages', '?')} passages, encoder {mood}")
-            return
-        time.sleep(1)
-    raise SystemExit(f"The worker was not ready after {PATIENCE_S} s. Look at {state}/worker.log.")
-
-
-def _recall(args: argparse.Namespace, *arguments: str, state: Path, check: bool = True) -> str:
-    """Run the person's tool on the bench's own state and vault; its words go to stderr."""
-    command = [str(Path(sys.executable).parent / "recall"), *arguments, "--state", str(state)]
-    command += ["--vault", str(state.parent / "vault"), "--config", str(_config(args, state))]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RECALL_")}
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, env=environment)
-    return run.stdout
-
-
-def _config(args: argparse.Namespace, state: Path) -> Path:
-    path = state.parent / "recall.toml"
-    if not path.exists():
-        model = f"model = {json.dumps(args.model)}\n" if args.model else ""
-        path.write_text(f"autostart = false\n{model}", encoding="utf-8")
-    return path
 
 
 def _timed(command: list[str], stdin: bytes) -> tuple[float, bytes]:
@@ -286,31 +227,8 @@ def _percentile(values: list[float], percent: int) -> float:
     )
 
 
-def _circumstances(args: argparse.Namespace, state: Path) -> dict[str, Any]:
-    """Everything that another run would have to share to be comparable."""
-    return {
-        "python": platform.python_version(),
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "load_1min": round(os.getloadavg()[0], 2),
-        "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
-        "records": args.records,
-        "words": args.words,
-        "seed": args.seed,
-        "snapshot_bytes": (state / "snapshots" / "everywhere.snap").stat().st_size,
-    }
-
-
-def _cpu() -> str:
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return platform.processor() or platform.machine()
-
-
-def _git(*arguments: str) -> str:
-    run = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-    return run.stdout.strip()
+def _snapshot_bytes(state: Path) -> int:
+    return (state / "snapshots" / "everywhere.snap").stat().st_size
 
 
 def _table(report: dict[str, Any]) -> str:
@@ -319,10 +237,6 @@ def _table(report: dict[str, Any]) -> str:
         times = f"{case['hook_ms']:>8.1f} {case['hook_p95_ms']:>8.1f}"
         lines.append(f"{name:<20} {case['ratio']:>7.2f} {case['ratio_p95']:>7.2f} {times}")
     return "\n".join(lines)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from bench_texts import Note
+from recall_worker.client import ask
 from recall_worker.config import Config, load_config
 from recall_worker.encoder_process import EncoderProcess
 from recall_worker.hybrid import HybridIndex
@@ -39,6 +40,7 @@ MOVED: Final = 0.35
 as two real ones are."""
 
 NOTES_IN_FOLDER: Final = 500
+PATIENCE_S: Final = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,20 @@ def recall(config: Config, *arguments: str, check: bool = True) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RECALL_")}
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, env=environment)
     return run.stdout
+
+
+def wait_until_ready(config: Config) -> dict[str, Any]:
+    """The worker's status once its encoder answers and every passage has its vector."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        status = ask(config.state_dir, {"do": "status"}, timeout_s=60)
+        index, mood = status["index"] or {}, str(status["encoder"]["state"])
+        loaded = index.get("passages") == index.get("embedded") and status["worker"]["last_scan"]
+        if mood.startswith(("off", "failed")) or (mood == "ready" and loaded):
+            say(f"worker: {index.get('passages')} passages, encoder {mood}")
+            return status
+        time.sleep(1)
+    raise SystemExit(f"The worker was not ready after {PATIENCE_S} s. Look at {config.state_dir}/worker.log.")
 
 
 def circumstances() -> dict[str, Any]:
