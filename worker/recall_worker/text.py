@@ -9,8 +9,10 @@ Next:  worker/recall_worker/snapshot.py
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import regex
@@ -54,6 +56,12 @@ _ATOM: Final = regex.compile(
       | [\u0E40-\u0E44\u0EC0-\u0EC4]? \X""",
     regex.VERBOSE,
 )
+
+_LONGEST_ATOM: Final = 128
+"""More than any atom takes but a cluster, which then ends past every limit all the same."""
+
+_ASCII_ATOM: Final = re.compile(r"[<\[`\r]")
+"""What an ASCII text may have that is not torn."""
 
 # Thai and Lao put a space where a phrase or sentence ends and nothing else; a full stop before a small
 # letter is an abbreviation; Chinese and Japanese put no space after their stop.
@@ -109,8 +117,11 @@ def cut(text: str, limit: int) -> str:
     last = ends[-1] if ends else 0
     codes = _codes(text, before=last)
     sentence_ends = {match.end() for match in _SENTENCE_END.finditer(text, 0, last + 64)}
+    breaks = sentence_ends | _breaks(text, before=last + 1)
     best, best_place = MARK, None
     for end in reversed(ends):
+        if best_place is not None and end not in breaks:
+            continue  # no better place than the first one looked at
         while codes and codes[-1].start >= end:
             codes.pop()
         code = codes[-1] if codes and end < codes[-1].stop else None
@@ -135,14 +146,26 @@ def close_fence(text: str) -> str:
 
 
 def _ends(text: str, limit: int) -> list[int]:
-    """Offsets after each atom that leaves room for the mark."""
-    ends, used = [], 0
-    for match in _ATOM.finditer(text):
-        used += units(match[0])
-        if used >= limit:
-            break
-        ends.append(match.end())
-    return ends
+    """Offsets after each atom that leaves room for the mark; the text is longer than the limit."""
+    head = text[: limit + _LONGEST_ATOM]
+    if head.isascii() and _ASCII_ATOM.search(head) is None:
+        return list(range(1, limit))
+    atoms = _ATOM.findall(head)
+    if max(head) <= "\uffff":
+        return [end for end in accumulate(map(len, atoms)) if end < limit]
+    sizes = zip(accumulate(map(len, atoms)), accumulate(map(units, atoms)), strict=True)
+    return [end for end, used in sizes if used < limit]
+
+
+def _breaks(text: str, *, before: int) -> set[int]:
+    """Offsets at which `_place` may find more than the end of a cluster, those of sentences left out."""
+    head = text[:before]
+    found = {offset for offset, character in enumerate(head) if character.isspace()}
+    if not head.isascii():
+        for match in _NO_SPACES.finditer(head):
+            found.add(match.start())
+            found.add(match.end())
+    return found
 
 
 def _place(text: str, end: int, *, in_code: bool, sentence_ends: set[int]) -> int:
