@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from recall_worker.asking import QueryEncoder as QueryEncoder  # others take it from here
 from recall_worker.asking import make_query
+from recall_worker.background import load_background
 from recall_worker.config import Config
 from recall_worker.delivery import Plan, after_turn, plan_news, plan_whole
 from recall_worker.digest import Relevant, compose_relevant
@@ -202,6 +203,11 @@ class Answerer:
     def _note(self, key: str, session: Session) -> None:
         with self._lock:
             self._sessions.put(key, session)
+
+    def warm_up(self) -> None:
+        """Load what the first prompt would have to wait for: word lists, patterns, the first postings."""
+        text = "\n".join(lines[0] for lines in load_background().values())
+        self.recall(text, None, (), 0, view=self._view(), timeout_s=0.0)
 
     def _is_not_due(self, prompt: ClientPrompt) -> bool:
         """True for a prompt nobody typed, and for the second of two hooks on one prompt."""

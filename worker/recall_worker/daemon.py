@@ -27,7 +27,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from recall_worker.answer import Answerer
 from recall_worker.config import Config
 from recall_worker.errors import RecallError, UsageError, WorkerError
-from recall_worker.explain import NOTHING_ABOVE, Above, explain, read_order
+from recall_worker.explain import above_of, explain, read_order
 from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.keeper import EncoderKeeper
@@ -105,6 +105,7 @@ class Daemon:
             await self._in(self._refreshing, self._publisher.publish)
         await self._in(self._refreshing, self._index.follow)
         await server.start(self._config.state_dir)
+        self._answering.submit(self._answerer.warm_up)
         self._keeper.wake()
         self._schedule()
         log.info("serving state=%s vault=%s", self._config.state_dir, self._config.vault)
@@ -261,12 +262,6 @@ class Daemon:
         """Why a prompt gets what it gets."""
         self._keeper.wake()
 
-        def above(project: str | None) -> Above:
-            current = self._publisher.published.get(project or EVERYWHERE)
-            if current is None:
-                return NOTHING_ABOVE
-            return Above(shown=(*current.snapshot.shown, *current.pending_shown), units=current.units)
-
         asked = read_order(order)
         view = self._index.view
         explained = await self._in(
@@ -277,7 +272,9 @@ class Daemon:
                 answerer=self._answerer,
                 ledger=self._ledger,
                 view=view,
-                above=above,
+                above=lambda project: above_of(
+                    self._publisher.published.get(project or EVERYWHERE), self._ledger
+                ),
             ),
         )
         return {"done": True, "worker": os.getpid(), "encoder": self._keeper.state, **asdict(explained)}

@@ -27,8 +27,12 @@ SHORT_WEIGHT: Final = 320
 GIST_WEIGHT: Final = 320
 """Most of a longer one that is kept."""
 
-MAX_PIECES: Final = 300
-"""Pieces that are looked at; of more, those of head and tail: a request stands at one end of what is pasted."""
+MAX_READ: Final = 120_000
+"""Characters of a prompt that are read: as many of its head as of its tail. About 20,000 words."""
+
+MAX_PIECES: Final = 160
+"""Pieces that are looked at, typed ones first; of more, those of head and tail: a request stands at one end of what is
+pasted."""
 
 SEARCHED: Final = 16
 """Pieces that are searched for one by one, about a millisecond each."""
@@ -109,10 +113,22 @@ def take_gist(prompt: str, word_weight: WordWeight, fit: Fit) -> str:
     """
     if len(prompt) <= 2 * SHORT_WEIGHT and weigh(prompt) <= SHORT_WEIGHT:
         return prompt
+    if len(prompt) > MAX_READ:
+        prompt = f"{prompt[: MAX_READ // 2]}\n{prompt[-MAX_READ // 2 :]}"
     pieces = list(cut_pieces(prompt))
     if len(pieces) > MAX_PIECES:
-        pieces = pieces[: MAX_PIECES // 2] + pieces[-MAX_PIECES // 2 :]
+        typed, pasted = ([piece for piece in pieces if piece.typed is kind] for kind in (True, False))
+        kept = set(_ends(typed, MAX_PIECES))
+        kept |= set(_ends(pasted, MAX_PIECES - len(kept)))
+        pieces = [piece for piece in pieces if piece in kept]
     return "\n".join(_best(pieces, _worth(pieces, word_weight, fit)))
+
+
+def _ends(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
+    """Head and tail of what is too long."""
+    if len(pieces) <= limit:
+        return pieces
+    return [*pieces[: limit // 2], *pieces[len(pieces) - (limit - limit // 2) :]]
 
 
 def cut_pieces(prompt: str) -> Iterator[Piece]:
