@@ -15,7 +15,7 @@ from recall_worker.answer import Answerer
 from recall_worker.cli import main
 from recall_worker.config import Budget, Config
 from recall_worker.errors import UsageError
-from recall_worker.explain import Above, Asked, explain, floor_of, read_order
+from recall_worker.explain import Asked, above_of, explain, floor_of, read_order
 from recall_worker.explain_types import Candidate, Explanation, SlotAbove, Term
 from recall_worker.frames import Client, Event, Request, unpack_answer
 from recall_worker.hybrid import HybridIndex
@@ -79,13 +79,8 @@ class Desk:
             answerer=self.answerer,
             ledger=self.ledger,
             view=self.index.view,
-            above=self.above,
+            above=lambda scope: above_of(self.publisher.published[scope or ""], self.ledger),
         )
-
-    def above(self, project: str | None) -> Above:
-        """The snapshot of now."""
-        snapshot = self.publisher.published[project or ""].snapshot
-        return Above(shown=snapshot.shown, units=snapshot.units)
 
     def slot_4(self, prompt: str) -> str:
         """What a hook gets."""

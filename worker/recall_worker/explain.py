@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from recall_worker.answer import TOP_K, Answerer, Recalled
 from recall_worker.background import load_background
+from recall_worker.delivery import plan_whole
 from recall_worker.errors import UsageError
 from recall_worker.explain_types import Candidate, Explanation, SlotAbove, Term
 from recall_worker.fusion import Scores
@@ -27,6 +28,7 @@ from recall_worker.languages import NO_GROUP
 from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
 from recall_worker.prompts import searchable
+from recall_worker.publish import Published
 from recall_worker.records import Hit
 from recall_worker.search import (
     CERTAIN,
@@ -54,13 +56,31 @@ PAST_THE_BEST: Final = f"not among the best {TOP_K}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above:
-    """The snapshot that the hook would hold."""
+    """What slots 1 to 3 say to a session's first prompt, and the UTF-16 units of that.
+
+    Attributes:
+        units: Pending records included.
+        pending_units: Of these, the ones of records that wait beside the snapshot for its next stride.
+    """
 
     shown: Sequence[ShownLike]
     units: int
+    pending_units: int = 0
 
 
 NOTHING_ABOVE: Final = Above(shown=(), units=0)
+
+
+def above_of(current: Published | None, ledger: Ledger) -> Above:
+    """What a hook says that holds the snapshot of now.
+
+    Args:
+        current: What the prompt's scope has; None if it has nothing.
+    """
+    if current is None:
+        return NOTHING_ABOVE
+    plan = plan_whole(current, current.sha256, ledger=ledger, on_other=lambda: None)
+    return Above(shown=plan.shown or (), units=plan.units, pending_units=plan.pending_units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +129,15 @@ def explain(
     """
     held = above(project)
     text = searchable(asked.prompt)
-    found = answerer.recall(text, project, held.shown, held.units, view=view, timeout_s=ENCODE_S)
+    found = answerer.recall(
+        text,
+        project,
+        held.shown,
+        held.units,
+        pending_units=held.pending_units,
+        view=view,
+        timeout_s=ENCODE_S,
+    )
     evidence = weigh(view, found.text, found.vector) if found.text.strip() and len(view.corpus) else None
     embedded = view.meaning.matrix.embedded_mask()[: len(view.corpus)] if view.meaning is not None else False
     return Explanation(

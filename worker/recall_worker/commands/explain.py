@@ -21,10 +21,11 @@ from recall_worker.errors import FrameError, ModelError, WorkerError
 from recall_worker.locks import is_locked, lock_holder
 
 if TYPE_CHECKING:
-    from recall_worker.answer import QueryEncoder
+    from recall_worker.asking import QueryEncoder
     from recall_worker.explain import Above
     from recall_worker.hybrid import HybridIndex
     from recall_worker.ledger import Ledger
+    from recall_worker.turns import TurnSense
 
 ASK_S = 30.0
 SHOWN_TERMS = 12
@@ -78,14 +79,20 @@ def _look(config: Config, order: dict[str, Any]) -> dict[str, Any]:
     with ExitStack() as stack:
         ledger = stack.enter_context(Ledger.open(config.state_dir / "ledger.sqlite3"))
         index = stack.enter_context(HybridIndex(generation, ledger))
-        encoder, state = _encoder(config, index, stack)
+        encoder, sense, state = _encoder(config, index, stack)
         projects = Projects(config.projects, ledger)
         asked = read_order(order)
         explained = explain(
             asked,
             projects.of(asked.directory, ledger.project_names(), remember=False),
             answerer=Answerer(
-                config, ledger, projects, view=lambda: index.view, published=dict, encoder=encoder
+                config,
+                ledger,
+                projects,
+                view=lambda: index.view,
+                published=dict,
+                encoder=encoder,
+                sense=lambda: sense,
             ),
             ledger=ledger,
             view=index.view,
@@ -94,25 +101,29 @@ def _look(config: Config, order: dict[str, Any]) -> dict[str, Any]:
         return {"done": True, "worker": None, "encoder": state, **asdict(explained)}
 
 
-def _encoder(config: Config, index: HybridIndex, stack: ExitStack) -> tuple[QueryEncoder | None, str]:
+def _encoder(
+    config: Config, index: HybridIndex, stack: ExitStack
+) -> tuple[QueryEncoder | None, TurnSense | None, str]:
     """The worker's encoder in a process of our own, if its model is on this disk; and its state, for people."""
     from recall_worker.keeper import make_encoder
     from recall_worker.languages import load_language_space
+    from recall_worker.turns import load_turn_sense
 
     models = config.models
     here = (models / config.model).is_dir() or Path(config.model).is_dir()
     encoder = make_encoder(config) if here and config.model != NO_MODEL else None
     if encoder is None:
-        return None, "off" if config.model == NO_MODEL else "not converted yet"
+        return None, None, "off" if config.model == NO_MODEL else "not converted yet"
     stack.callback(encoder.stop)
     encoder.start()
     try:
         encoder.wait_ready()
         space = load_language_space(encoder, name=encoder.name, folder=models)
+        sense = load_turn_sense(encoder.encode_queries, name=encoder.name, folder=models)
     except ModelError as error:
-        return None, f"failed: {error}"
+        return None, None, f"failed: {error}"
     index.attach(encoder.name, encoder.dimension, space)
-    return encoder, encoder.state
+    return encoder, sense, encoder.state
 
 
 def _above(config: Config, ledger: Ledger, project: str | None) -> Above:
