@@ -15,7 +15,7 @@ from recall_worker.answer import Answerer
 from recall_worker.cli import main
 from recall_worker.config import Budget, Config
 from recall_worker.errors import UsageError
-from recall_worker.explain import Asked, above_of, explain, floor_of, read_order
+from recall_worker.explain import Asked, above_of, explain, read_order
 from recall_worker.explain_types import Candidate, Explanation, SlotAbove, Term
 from recall_worker.frames import Client, Event, Request, unpack_answer
 from recall_worker.hybrid import HybridIndex
@@ -24,29 +24,28 @@ from recall_worker.ledger import Ledger
 from recall_worker.projects import Projects
 from recall_worker.rebuild import embed_all
 from recall_worker.refresh import Publisher
-from recall_worker.search import close_enough, weigh
 from toy_encoder import ToyEncoder
 from vaults import config_of, rescan, write_note
 
 GOLDEN = Path(__file__).parent / "golden"
 PROMPT = "why does the office vpn drop idle sessions after ten minutes?"
 NOTES = {
-    "lessons/newest.md": ("Restart the office VPN client when idle sessions drop.", {"date": "2026-05-01"}),
+    "lessons/newest.md": (
+        "Restart it: the office VPN does drop idle sessions after ten minutes, at noon and on Mondays.",
+        {"date": "2026-05-01"},
+    ),
     "knowledge/now.md": (
-        "The office VPN drops idle sessions after ten minutes. A keep-alive of a minute holds idle VPN sessions open.",
+        "Why the office VPN does drop idle sessions after ten minutes: a keep-alive of sixty seconds holds them.",
         {"date": "2026-03-01"},
     ),
     "knowledge/then.md": (
-        "The office VPN drops idle sessions after two minutes. A keep-alive of a minute holds idle VPN sessions open.",
+        "Why the office VPN does drop idle sessions after two minutes: a keep-alive of sixty seconds holds them.",
         {"date": "2025-03-01"},
     ),
-    "knowledge/copy.md": (
-        "# Now\n\nA keep-alive of a minute holds idle VPN sessions open.",
-        {"date": "2026-03-01"},
-    ),
+    "knowledge/copy.md": ("# Now\n\nVPN does drop idle sessions after ten minutes", {"date": "2026-03-01"}),
     "knowledge/tax.md": ("Invoices are rounded line by line.", {"date": "2026-01-01"}),
     "knowledge/theirs.md": (
-        "The billing office has a VPN of its own that never drops idle sessions.",
+        "Ask billing: their office VPN does drop idle sessions, and after ten minutes.",
         {"date": "2026-01-02", "project": "billing"},
     ),
     "knowledge/long.md": (
@@ -182,8 +181,8 @@ def test_evidence_is_ranked_and_complete(desk: Desk) -> None:
     assert {item.bm25_rank for item in items} >= {1}
     assert {item.cosine_rank for item in items} >= {1}
     assert all((item.bm25_rank is None) == (item.bm25 == 0) for item in items)
-    assert all(item.relevance >= item.bar for item in items if item.fate == "shown")
-    assert all(item.relevance < item.bar for item in items if item.fate == "below the floor")
+    assert all(item.above >= 0 for item in items if item.fate == "shown")
+    assert all(item.above is None or item.above < 0 for item in items if item.fate == "below the floor")
     assert (explained.by, explained.language, explained.embedded) == (
         "words and meaning",
         "en",
@@ -196,19 +195,9 @@ def test_without_an_encoder_there_is_no_cosine(cramped: Desk) -> None:
     """Words decide alone, and it says so."""
     explained = cramped.explain(PROMPT)
     assert (explained.by, explained.language) == ("words alone", None)
-    assert {(item.cosine, item.cosine_rank, item.surprise) for item in explained.candidates} == {
+    assert {(item.cosine, item.cosine_rank, item.meaning) for item in explained.candidates} == {
         (None, None, None)
     }
-
-
-def test_the_floor_is_the_one_of_the_search(desk: Desk, cramped: Desk) -> None:
-    """What is told of the floor is what let passages through."""
-    for place in (desk, cramped):
-        for prompt in (PROMPT, "invoices", "gate11 route21"):
-            vector = ToyEncoder().encode_query(prompt, timeout_s=1) if place is desk else None
-            evidence = weigh(place.index.view, prompt, vector)
-            relevance, bar = floor_of(evidence)
-            assert ((relevance >= bar) == close_enough(evidence)).all()
 
 
 def test_inside_a_project_its_notes_are_in_reach(desk: Desk, tmp_path: Path) -> None:
@@ -226,7 +215,9 @@ def test_slots_above_are_listed(desk: Desk) -> None:
     above = desk.explain(PROMPT).above
     assert [slot.slot for slot in above] == [1, 2, 3]
     assert above[2].records == ("lessons/newest.md",)
-    assert above[2].units == len("newest: Restart the office VPN client when idle sessions drop.")
+    assert above[2].units == len(
+        "newest: Restart it: the office VPN does drop idle sessions after ten minutes, at noon and on Mondays."
+    )
 
 
 def test_a_prompt_that_is_not_searched_has_no_candidates(desk: Desk) -> None:

@@ -10,11 +10,12 @@ from hypothesis.extra.numpy import arrays
 
 from recall_worker.fusion import (
     LEXICAL_WEIGHT,
-    NEIGHBOUR_WEIGHT,
+    NEIGHBOUR_WEIGHTS,
+    RECORD_WEIGHT,
     Meaning,
     Scores,
     fuse,
-    lean_on_neighbours,
+    lean_on_record,
     read_meaning,
 )
 from recall_worker.languages import NO_GROUP, Groups, LanguageSpace
@@ -25,7 +26,7 @@ UNIT = st.floats(0, 1, width=32)
 def meaning_of(score: list[float], same: list[bool]) -> Meaning:
     """A dense half as given."""
     values = np.array(score, np.float32)
-    return Meaning(score=values, same_language=np.array(same), surprise=values)
+    return Meaning(score=values, same_language=np.array(same))
 
 
 def floats(*values: float) -> Scores:
@@ -66,7 +67,7 @@ def test_without_an_encoder_words_alone_decide() -> None:
 def test_more_words_never_hurt(words: Scores, data: st.DataObject) -> None:
     """Raising one passage's words share in the prompt's own language never lowers its fused score."""
     z = data.draw(arrays(np.float32, len(words), elements=st.floats(-5, 5, width=32)))
-    meaning = Meaning(score=z, same_language=np.ones(len(words), bool), surprise=z)
+    meaning = Meaning(score=z, same_language=np.ones(len(words), bool))
     place = data.draw(st.integers(0, len(words) - 1))
     more = words.copy()
     more[place] += 0.5
@@ -94,20 +95,6 @@ def test_a_languages_own_level_is_taken_out() -> None:
     assert meaning.same_language.tolist() == [True, True, False, False]
 
 
-def test_surprise_does_not_depend_on_the_rest_of_the_vault() -> None:
-    """One passage alone and the same beside fifty others are equally surprising."""
-    space = space_of_two()
-    vector = floats(0.9, 0.3, 0.3, 0.0)
-    alone = read_meaning(
-        floats(0.95), np.ones(1, bool), vector, space, Groups(of_row=np.array([0]), by_script={}), 0
-    )
-    dense = np.append(floats(0.95), np.linspace(0.2, 0.9, 50, dtype=np.float32))
-    among = read_meaning(
-        dense, np.ones(51, bool), vector, space, Groups(of_row=np.zeros(51, np.int64), by_script={}), 0
-    )
-    assert alone.surprise[0] == pytest.approx(among.surprise[0])
-
-
 def test_rows_that_are_dead_or_not_embedded_do_not_count() -> None:
     """Statistics come from live, embedded rows; the others stay NaN or unread."""
     space = space_of_two()
@@ -120,10 +107,28 @@ def test_rows_that_are_dead_or_not_embedded_do_not_count() -> None:
     assert not meaning.same_language.any()
 
 
-def test_neighbours_lift_each_other_within_a_record() -> None:
-    """The passage beside a strong one gains a share of it; others keep their score."""
-    scores = floats(0, 10, 0, 0, 0)
-    before = np.array([-1, 0, 1, -1, -1])
-    assert lean_on_neighbours(scores, before).tolist() == pytest.approx(
-        [10 * NEIGHBOUR_WEIGHT, 10, 10 * NEIGHBOUR_WEIGHT, 0, 0]
+def test_a_record_lifts_its_passages() -> None:
+    """Those beside a strong one gain a share of it, those further off less, and all the same of the record's best."""
+    scores = floats(0, 0, 10, 0, 0, 0, 0, 0)
+    before = np.array([-1, 0, 1, 2, 3, 4, -1, -1])
+    record = np.array([0, 0, 0, 0, 0, 0, 1, 2], np.int32)
+    near, far = (10 * weight for weight in NEIGHBOUR_WEIGHTS)
+    best = 10 * RECORD_WEIGHT
+    assert lean_on_record(scores, before, record, np.ones(8, bool)).tolist() == pytest.approx(
+        [far + best, near + best, 10 + best, near + best, far + best, best, 0, 0]
     )
+
+
+def test_an_old_version_lends_nothing() -> None:
+    """A dead passage lifts neither its record nor those beside it."""
+    scores = floats(10, 1, 0, 0)
+    live = np.array([False, True, True, True])
+    leaned = lean_on_record(scores, np.array([-1, -1, 1, -1]), np.array([0, 0, 0, 1], np.int32), live)
+    assert leaned[2] == pytest.approx(1 * NEIGHBOUR_WEIGHTS[0] + 1 * RECORD_WEIGHT, abs=0.3)
+
+
+def test_single_passages_keep_their_order() -> None:
+    """What a record lends, one of a single passage gives to itself: long notes have no head start."""
+    scores = np.arange(9, dtype=np.float32)
+    leaned = lean_on_record(scores, np.full(9, -1), np.arange(9, dtype=np.int32), np.ones(9, bool))
+    assert (np.diff(leaned) > 0).all()

@@ -50,7 +50,7 @@ def test_scores_equal_whooshs_bm25f(tmp_path: Path, seed: int, idf: Callable[[in
         " ".join(rnd.choices(PLAIN, k=rnd.randint(1, 10))) for _ in range(150)
     ]  # ≤ 10: Whoosh's lengths exact
     k1, b = rnd.choice([0.9, 1.2]), rnd.choice([0.4, 0.75])
-    bm25 = Bm25(k1=k1, b=b, short_words=0, stop_weight=1, top_words=1000, idf=idf)
+    bm25 = Bm25(k1=k1, b=b, short_words=0, delta=0, stop_weight=1, top_words=1000, idf=idf)
     ours = LexicalIndex.open(tmp_path / "lexical", bm25=bm25)
     for start in range(0, 150, 50):
         ours.update(added=passages(texts[start : start + 50], start + 1), removed=[], seq=start)
@@ -101,7 +101,9 @@ def oracle(texts: dict[int, str], query: str, bm25: Bm25) -> dict[int, float]:
             for number, count in counts.items():
                 norm = bm25.k1 * (1 - b + b * analysed[number].length / mean)
                 if count[term]:
-                    scores[number] += weight * idf * count[term] * (bm25.k1 + 1) / (count[term] + norm)
+                    scores[number] += (
+                        weight * idf * (count[term] * (bm25.k1 + 1) / (count[term] + norm) + bm25.delta)
+                    )
     return scores
 
 

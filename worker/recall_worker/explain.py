@@ -8,7 +8,6 @@ Next:  worker/recall_worker/commands/explain.py
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,17 +29,7 @@ from recall_worker.ledger_types import ShownLike
 from recall_worker.prompts import searchable
 from recall_worker.publish import Published
 from recall_worker.records import Hit
-from recall_worker.search import (
-    CERTAIN,
-    FEW,
-    WORDS_ALONE,
-    WORDS_RELEVANCE,
-    Evidence,
-    close_enough,
-    order,
-    read_hits,
-    weigh,
-)
+from recall_worker.search import Evidence, close_enough, order, read_hits, weigh
 from recall_worker.text import one_line, units
 
 ENCODE_S: Final = 5.0
@@ -160,18 +149,6 @@ def explain(
     )
 
 
-def floor_of(evidence: Evidence) -> tuple[Scores, Scores]:
-    """What the floor looks at, and where it lies; both of shape (n_rows,)."""
-    words_bar = np.full(len(evidence.words), WORDS_ALONE, np.float32)
-    if evidence.meaning is None:
-        return evidence.words, words_bar
-    relevance = evidence.meaning.surprise + WORDS_RELEVANCE * evidence.words
-    count = max(int(np.count_nonzero(~np.isnan(relevance))), FEW)
-    known = ~np.isnan(relevance)
-    bar = np.float32(CERTAIN + math.sqrt(2 * math.log(count)))
-    return np.where(known, relevance, evidence.words), np.where(known, bar, words_bar)
-
-
 def _candidates(
     found: Recalled, evidence: Evidence, ledger: Ledger, project: str | None, top: int
 ) -> Iterable[Candidate]:
@@ -179,7 +156,6 @@ def _candidates(
     corpus = found.view.corpus
     allowed = corpus.within(project)
     passed = close_enough(evidence)
-    relevance, bar = floor_of(evidence)
     fates = {fate.hit.passage.id: fate for fate in found.relevant.fates}
     rows = order(found.view, evidence.fused, corpus.live, top_k=max(top, TOP_K))
     for rank, row in enumerate(rows, 1):
@@ -198,9 +174,7 @@ def _candidates(
                 rank,
                 evidence,
                 allowed,
-                relevance=float(relevance[row]),
-                bar=float(bar[row]),
-                fate=(verdict, other, ratio),
+                (verdict, other, ratio),
             )
 
 
@@ -210,9 +184,6 @@ def _candidate(
     rank: int,
     evidence: Evidence,
     allowed: NDArray[np.bool_],
-    *,
-    relevance: float,
-    bar: float,
     fate: tuple[str, str, float],
 ) -> Candidate:
     """One row with everything known of it."""
@@ -234,10 +205,10 @@ def _candidate(
         words=float(evidence.words[row]),
         cosine=cosine,
         cosine_rank=None if evidence.dense is None or cosine is None else _rank(evidence.dense, row, allowed),
-        surprise=None if evidence.meaning is None else _known(evidence.meaning.surprise, row),
+        meaning=None if evidence.meaning is None else _known(evidence.meaning.score, row),
         fused=float(evidence.fused[row]),
-        relevance=relevance,
-        bar=bar,
+        held=_known(evidence.rated.held, row),
+        above=_known(evidence.rated.above, row),
         priors=(),
         fate=fate[0],
         other=fate[1],

@@ -51,13 +51,13 @@ class Candidate:
         excerpt: How its text begins.
         bm25: Score; 0 where no term meets.
         bm25_rank: None where no term meets.
-        words: BM25 as a share of the prompt's idf mass, ratio from 0 to about 2.
+        words: BM25+ as a share of the prompt's idf mass, ratio from 0 to about 3.
         cosine: None where it is not embedded, or without an encoder.
         cosine_rank: None likewise.
-        surprise: Cosine above that of unrelated sentences, in their standard deviations; None likewise.
+        meaning: Cosine above the level of its language, in standard deviations over the vault; None likewise.
         fused: What orders the candidates.
-        relevance: What is held against the floor.
-        bar: The floor.
+        held: Share of what the prompt says that it holds, ratio 0 to 1; None past the best 64.
+        above: How far above the floor it lies, below 0 under it; None likewise.
         priors: What moved the score beside words and meaning, name and amount: none does (docs/decisions/0010).
         fate: A verdict of `digest.Fate`, or `below the floor`, `other project`, `not among the best 24`.
         other: Id of the record that it repeats or gives way to, else empty.
@@ -79,10 +79,10 @@ class Candidate:
     words: float
     cosine: float | None
     cosine_rank: int | None
-    surprise: float | None
+    meaning: float | None
     fused: float
-    relevance: float
-    bar: float
+    held: float | None
+    above: float | None
     priors: tuple[tuple[str, float], ...]
     fate: str
     other: str

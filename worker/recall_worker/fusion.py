@@ -18,11 +18,11 @@ from recall_worker.languages import NO_GROUP, Groups, LanguageSpace
 
 Scores = NDArray[np.float32]
 
-LEXICAL_WEIGHT: Final = 4.0
-"""Standard deviations of cosine that a passage gains for holding all of the prompt's words once."""
+LEXICAL_WEIGHT: Final = 3.0
+"""Standard deviations of cosine that a words share of 1 stands for."""
 
-GRANTED_RATIO: Final = 1.2
-MOST_GRANTED: Final = 0.5
+GRANTED_RATIO: Final = 0.8
+MOST_GRANTED: Final = 0.8
 """Words share granted to a passage in another language than the prompt's, which could not have shown its own: this
 times the square of the best share in the prompt's language, and no more than that. Squared, because a prompt that
 shares few words with any note of its own language says nothing against those either."""
@@ -30,8 +30,11 @@ shares few words with any note of its own language says nothing against those ei
 PRIOR_PASSAGES: Final = 20
 """Weight, in passages, of the background's statistics beside the vault's own: decides in small vaults."""
 
-NEIGHBOUR_WEIGHT: Final = 0.3
-"""Share of its neighbours' scores that a passage inherits: a note's passages are about one thing."""
+NEIGHBOUR_WEIGHTS: Final = (0.3, 0.15)
+"""Share of the scores of the passages one and two places away that a passage inherits …"""
+
+RECORD_WEIGHT: Final = 0.3
+"""… and of the best of its record: a note's passages are about one thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +44,10 @@ class Meaning:
     Attributes:
         score: Cosine above the level of the passage's language, in standard deviations over the vault.
         same_language: True where passage and prompt share a language.
-        surprise: Cosine above that of unrelated sentences, in their standard deviations: means the same in a
-            vault of one record as in one of 100,000.
     """
 
     score: Scores
     same_language: NDArray[np.bool_]
-    surprise: Scores
 
 
 def read_meaning(
@@ -72,17 +72,12 @@ def read_meaning(
     level, spread = unrelated.mean(axis=1), unrelated.std(axis=1)
     counted = live & ~np.isnan(dense)
     centred = np.full(len(dense), np.nan, np.float32)
-    surprise = np.full(len(dense), np.nan, np.float32)
     for group in np.unique(groups.of_row[counted]):
         rows = groups.of_row == group
-        if group == NO_GROUP:
-            base, own_level, own_spread = float(level.mean()), float(level.mean()), float(spread.mean())
-        else:
-            base, own_level, own_spread = float(level[group]), float(level[group]), float(spread[group])
+        base = float(level.mean() if group == NO_GROUP else level[group])
         own = dense[rows & counted]
         base += len(own) / (len(own) + PRIOR_PASSAGES) * (float(own.mean()) - base)
         centred[rows] = dense[rows] - base
-        surprise[rows] = (dense[rows] - own_level) / max(own_spread, 1e-6)
     known = centred[counted]
     variance = (float(np.square(known).sum()) + PRIOR_PASSAGES * float(np.square(spread).mean())) / (
         len(known) + PRIOR_PASSAGES
@@ -92,7 +87,6 @@ def read_meaning(
         same_language=(groups.of_row == prompt_group)
         if prompt_group != NO_GROUP
         else np.zeros(len(dense), bool),
-        surprise=surprise,
     )
 
 
@@ -100,12 +94,11 @@ def fuse(words: Scores, meaning: Meaning | None) -> Scores:
     """Add what words and meaning say of each passage.
 
     In the prompt's own language, words that are missing speak against a passage. In another language they could not
-    have been there, so the passage is granted nearly what the best one of the prompt's language has, and judged by its
-    meaning. One that is not embedded yet counts
-    its words twice, so that a fresh note is not penalised.
+    have been there, so the passage is granted part of what the best one of the prompt's language has, and judged by
+    its meaning. One that is not embedded yet counts its words twice, so that a fresh note is not penalised.
 
     Args:
-        words: BM25 score over the prompt's idf mass, shape (n_passages,), ratio from 0 to about 2.
+        words: BM25+ score over the prompt's idf mass, shape (n_passages,), ratio from 0 to about 3.
         meaning: None without an encoder.
 
     Returns:
@@ -124,18 +117,29 @@ def fuse(words: Scores, meaning: Meaning | None) -> Scores:
     return np.where(np.isnan(both), doubled, both).astype(np.float32)
 
 
-def lean_on_neighbours(scores: Scores, before: NDArray[np.int64]) -> Scores:
-    """Let each passage inherit from the passages before and after it in the same record.
+def lean_on_record(
+    scores: Scores, before: NDArray[np.int64], record: NDArray[np.int32], live: NDArray[np.bool_]
+) -> Scores:
+    """Let each passage inherit from the passages around it in the same record, and from the record's best.
 
     Args:
         scores: Shape (n_passages,), without NaN.
         before: Row of the passage before in the same record, -1 for the first one; shape (n_passages,).
+        record: Record of each passage, 0 and up; shape (n_passages,).
+        live: False for passages that are gone: an old version lends nothing.
     """
-    follows = np.flatnonzero(before >= 0)
-    if not len(follows):
+    if not len(scores):
         return scores
-    above = NEIGHBOUR_WEIGHT * (scores - np.median(scores))
-    leaned = scores.copy()
-    leaned[follows] += above[before[follows]]
-    leaned[before[follows]] += above[follows]
+    above = scores - np.median(scores)
+    best = np.full(int(record.max()) + 1, -np.inf, np.float32)
+    np.maximum.at(best, record[live], above[live])
+    leaned = scores + np.where(live, np.float32(RECORD_WEIGHT) * best[record], 0)
+    follows = np.flatnonzero(before >= 0)
+    earlier = before[follows]
+    for weight in NEIGHBOUR_WEIGHTS:
+        lent = np.float32(weight) * above
+        leaned[follows] += lent[earlier]
+        leaned[earlier] += lent[follows]
+        further = before[earlier] >= 0
+        follows, earlier = follows[further], before[earlier[further]]
     return leaned

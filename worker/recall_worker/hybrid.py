@@ -12,7 +12,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from recall_worker.corpus import NOWHERE, Corpus, advance_corpus, read_corpus, without_dead_rows
 from recall_worker.dense import DenseMatrix
 from recall_worker.errors import LexicalIndexError
-from recall_worker.languages import NO_GROUP, Groups, LanguageSpace, group_rows
+from recall_worker.languages import NO_CROWD, NO_GROUP, Groups, LanguageSpace, group_rows, measure_crowding
 from recall_worker.ledger import Changes, Ledger
 from recall_worker.lexical import LexicalIndex
 from recall_worker.lexical_scoring import Bm25, lucene_idf
@@ -47,6 +47,9 @@ records no word would be informative otherwise."""
 FEW_CHANGES: Final = 1_000
 """New passages from which reading all facts is no slower than adding these."""
 
+CROWDING_DRIFT: Final = 0.1
+"""Growth, as a share, after which the crowding is measured again."""
+
 DEAD_RATIO: Final = 0.2
 """Share of dead rows above which the corpus is laid out afresh."""
 
@@ -66,11 +69,15 @@ class DenseHalf:
         matrix: One row for each of the corpus.
         space: Of the encoder that made the vectors.
         groups: Language of each row.
+        crowding: How near notes on different things lie to each other, see `measure_crowding`.
+        crowding_of: Embedded rows when that was measured.
     """
 
     matrix: DenseMatrix
     space: LanguageSpace
     groups: Groups
+    crowding: float = NO_CROWD
+    crowding_of: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +272,12 @@ class HybridIndex:
     def _regrouped(self, corpus: Corpus, meaning: DenseHalf) -> DenseHalf:
         """The same vectors with the languages that they make up by now."""
         groups = group_rows(meaning.space, self._languages, corpus.script, meaning.matrix)
-        return DenseHalf(matrix=meaning.matrix, space=meaning.space, groups=groups)
+        embedded = int(np.count_nonzero(groups.of_row != NO_GROUP))
+        regrouped = replace(meaning, groups=groups)
+        if abs(embedded - meaning.crowding_of) <= CROWDING_DRIFT * meaning.crowding_of:
+            return regrouped
+        crowding = measure_crowding(meaning.matrix, groups.of_row, corpus.record, corpus.live)
+        return replace(regrouped, crowding=crowding, crowding_of=embedded)
 
     def _scripts_of(self, ids: NDArray[np.int64], known: Corpus | None) -> NDArray[np.int8]:
         """Writing system of each passage; only those that the known corpus lacks are read."""

@@ -36,6 +36,16 @@ MIN_PASSAGES: Final = 8
 """… and at least so many; passages of rarer ones join the nearest group of their script."""
 
 
+NO_CROWD: Final = 2.3
+"""Crowding of a vault too small to tell: what a few dozen notes on different things have."""
+
+CROWD_SAMPLE: Final = 128
+"""Passages whose nearest neighbours are looked for."""
+
+CROWD_BATCH: Final = 4_096
+FEWEST_OTHERS: Final = 16
+
+
 class PassageEncoder(Protocol):
     """The part of an encoder that places languages."""
 
@@ -117,6 +127,59 @@ def group_rows(
         if len(rare):
             of_row[rare] = space.nearest_of(matrix.vectors_of(rare), common)
     return Groups(of_row=of_row, by_script=by_script)
+
+
+def measure_crowding(
+    matrix: DenseMatrix, of_row: NDArray[np.int64], record: NDArray[np.int32], live: NDArray[np.bool_]
+) -> float:
+    """Tell how near notes on different things lie to each other in a vault.
+
+    Where every note has a near neighbour, a prompt comes near to some note by chance, and must come nearer.
+
+    Args:
+        matrix: One vector for each row.
+        of_row: Language of each row, NO_GROUP where not embedded; shape (n_rows,).
+        record: Record of each row.
+        live: Rows that count.
+
+    Returns:
+        Standard deviations by which a passage's nearest one of another record, in its language, stands out from all
+        of them; median over a sample.
+    """
+    sampled = np.flatnonzero(live & (of_row != NO_GROUP))
+    sampled = sampled[:: max(1, len(sampled) // CROWD_SAMPLE)]
+    distances = [
+        _standing_out(
+            matrix, sampled[of_row[sampled] == group], np.flatnonzero(live & (of_row == group)), record
+        )
+        for group in np.unique(of_row[sampled])
+    ]
+    known = np.concatenate(distances) if distances else np.empty(0)
+    return float(np.median(known)) if len(known) else NO_CROWD
+
+
+def _standing_out(
+    matrix: DenseMatrix, ours: NDArray[np.int64], rows: NDArray[np.int64], record: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """How far the nearest of some rows stands out from all of them, for each of ours that has enough others."""
+    vectors = matrix.vectors_of(ours)
+    count, total, squares = np.zeros((3, len(ours)))
+    nearest = np.full(len(ours), -np.inf)
+    for start in range(
+        0, len(rows), CROWD_BATCH
+    ):  # a copy of a large vault's vectors would double its memory
+        batch = rows[start : start + CROWD_BATCH]
+        cosines = vectors @ matrix.vectors_of(batch).T
+        other = record[ours][:, None] != record[batch]
+        count += other.sum(axis=1)
+        total += np.where(other, cosines, 0).sum(axis=1)
+        squares += np.square(np.where(other, cosines, 0), dtype=np.float64).sum(axis=1)
+        nearest = np.maximum(nearest, np.where(other, cosines, -np.inf).max(axis=1))
+    enough = count >= FEWEST_OTHERS
+    mean = total[enough] / count[enough]
+    spread = np.sqrt(np.maximum(squares[enough] / count[enough] - mean**2, 1e-12))
+    standing: NDArray[np.float64] = (nearest[enough] - mean) / spread
+    return standing
 
 
 def load_language_space(encoder: PassageEncoder, *, name: str, folder: Path) -> LanguageSpace:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHE_BYTES: Final = 48 * 2**20
+HELD_PRIOR: Final = 2.0
+ABSENT_WEIGHT: Final = 0.5
 _MANY_SEGMENTS: Final = 16
 _MANY_DELETED: Final = 0.2
 
@@ -46,12 +48,38 @@ class LexicalScores:
         coverage: Share of the prompt's idf mass that the best passage contains, ratio 0 to 1.
         mass: Weighted idf of all its words: what a passage would score that held each of them once or so.
         terms: Words that were scored, the most informative first.
+        scored: Words and grams, each with what it adds; None if no passage has it.
+        documents: Document of each value, shape (n,).
     """
 
     values: NDArray[np.float32]
     coverage: float
     mass: float
     terms: tuple[str, ...]
+    scored: tuple[tuple[QueryTerm, Impact | None], ...]
+    documents: NDArray[np.intp]
+
+    def held(self, places: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Tell how much of what the prompt says some passages hold, whatever their length.
+
+        A word that the whole index lacks weighs half: in a small vault most words do, and it says little. The weight
+        of about half a rare word is always missing, so that a prompt of nothing but stop words is never held.
+
+        Args:
+            places: Places in `values`, shape (k,).
+
+        Returns:
+            Weighted idf of words and grams that each holds, over all of it; ratio 0 to 1, shape (k,).
+        """
+        documents = self.documents[places]
+        held = np.zeros(len(places), np.float32)
+        mass = HELD_PRIOR
+        for term, impact in self.scored:
+            weight = term.weight * term.idf
+            mass += weight if impact is not None else ABSENT_WEIGHT * weight
+            if impact is not None:
+                held[impact.has(documents)] += weight
+        return held / np.float32(mass)
 
 
 class LexicalIndex:
@@ -155,6 +183,8 @@ class LexicalIndex:
             coverage=held / mass if mass else 0.0,
             mass=mass,
             terms=tuple(term.term for term in words),
+            scored=tuple(zip(terms, impacts, strict=True)),
+            documents=rows,
         )
 
     def explain(self, query: str) -> tuple[QueryTerm, ...]:

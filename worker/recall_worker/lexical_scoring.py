@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -49,10 +50,13 @@ def lucene_idf(documents: int, with_term: int) -> float:
 class Bm25:
     """How scores are made; docs/decisions/0007-lexical-scoring.md has the measures behind each value.
 
+    Source: Lv and Zhai, Lower-Bounding Term Frequency Normalization, CIKM 2011, for `delta`.
+
     Attributes:
         k1: How soon more of the same term stops counting.
         b: How much length counts among long documents, ratio.
         short_words: Words at which half of `b` is left: short texts differ in length by accident.
+        delta: What a term adds by being there at all, whatever the length of the document (BM25+).
         gram_weight: Weight of an n-gram beside a word, ratio.
         stop_weight: Weight of a stop word in a query, ratio.
         top_words: Word terms of a query that are scored, the most informative.
@@ -63,6 +67,7 @@ class Bm25:
     k1: float = 0.9
     b: float = 0.75
     short_words: float = 40.0
+    delta: float = 1.0
     gram_weight: float = 0.25
     stop_weight: float = 0.3
     top_words: int = 32
@@ -120,6 +125,15 @@ class Impact:
         """Memory held."""
         return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
 
+    def has(self, documents: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """True for each of some documents that the term is in; False past the last one, shape as given."""
+        if self.rows is None:
+            inside = documents < len(self.values)
+            return inside & (self.values[np.where(inside, documents, 0)] > 0)
+        places = np.minimum(np.searchsorted(self.rows, documents), len(self.rows) - 1)
+        found: NDArray[np.bool_] = self.rows[places] == documents
+        return found
+
 
 class ByteCache(Generic[V]):
     """Mapping that forgets what it has had longest when its values pass a number of bytes. Thread-safe."""
@@ -174,7 +188,7 @@ class View:
         lengths = _joined([segment.lengths for segment in self._segments], np.float32)
         grammed = _joined([segment.grammed for segment in self._segments], np.bool_) & self.live
         self.documents = {WORDS: int(np.count_nonzero(self.live)), GRAMS: int(np.count_nonzero(grammed))}
-        self._whole = self.documents[WORDS] == self.size
+        self.whole = self.documents[WORDS] == self.size
         mean = float(lengths[self.live].mean(dtype=np.float64)) if self.documents[WORDS] else 0.0
         self._norms = bm25.norms(lengths, mean)
         self._cache = cache
@@ -219,7 +233,7 @@ class View:
 
     def idf(self, field: str, term: str) -> tuple[float, int]:
         """Weight of a term and how many live documents have it."""
-        if self._whole:
+        if self.whole:
             return self.rough_idf(field, term)  # nothing is deleted: the segments' own counts are right
         impact = self.impact(field, term) if self.rough_idf(field, term)[1] else None
         if impact is not None:
@@ -265,11 +279,12 @@ class View:
     def _make_impact(self, field: str, term: str, weight: float) -> Impact:
         """Join the segments' postings, leave the deleted out, and score once."""
         rows, counts = self._postings(field, term)
-        if not self._whole:
+        if not self.whole:
             live = self.live[rows]
             rows, counts = rows[live], counts[live]
         idf = self.bm25.idf(self.documents[field], len(rows))
         values = np.float32(idf * (self.bm25.k1 + 1)) * counts / (counts + self._norms[rows])
+        values += np.float32(idf * self.bm25.delta)
         if weight != 1:
             values *= np.float32(weight)
         if len(rows) > self.documents[WORDS] * _DENSE_SHARE:
@@ -329,10 +344,9 @@ def held_by(impacts: Sequence[Impact | None], row: int) -> list[bool]:
         elif impact is not None:
             held[place] = bool(impact.values[row] > 0)
     if listed:
-        ends = np.cumsum([len(found) for found in rows])
-        hits = np.flatnonzero(np.concatenate(rows) == row)
-        for place in np.searchsorted(ends, hits, side="right").tolist():
-            held[listed[place]] = True
+        ends = list(itertools.accumulate(map(len, rows)))
+        for hit in np.flatnonzero(np.concatenate(rows) == row).tolist():
+            held[listed[bisect_right(ends, hit)]] = True
     return held
 
 

@@ -8,32 +8,19 @@ Next:  worker/recall_worker/digest.py
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recall_worker.analysis import expand, runs
 from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
-from recall_worker.fusion import Meaning, Scores, fuse, lean_on_neighbours, read_meaning
+from recall_worker.floor import Rated, rate
+from recall_worker.fusion import Meaning, Scores, fuse, lean_on_record, read_meaning
 from recall_worker.hybrid import View
+from recall_worker.languages import NO_CROWD
 from recall_worker.ledger import Ledger
 from recall_worker.records import Hit
-
-CERTAIN: Final = 1.2
-"""Relevance that a passage must have beyond what chance gives the best of so many unrelated passages
-(docs/decisions/0009-floor.md)."""
-
-FEW: Final = 4
-"""A vault of fewer passages is held to the bar of this many."""
-
-WORDS_RELEVANCE: Final = 6.0
-"""Standard deviations of surprise that a words share of 1 stands for."""
-
-WORDS_ALONE: Final = 0.35
-"""Words share from which a passage that is not embedded is close enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +28,12 @@ class Evidence:
     """All that a prompt's search knows of every passage; vectors of shape (n_rows,).
 
     Attributes:
-        lexical: BM25.
+        lexical: BM25+.
         dense: Cosine, NaN where not embedded; None without an encoder.
-        words: BM25 over the prompt's idf mass, ratio from 0 to about 2.
+        words: BM25+ over the prompt's idf mass, ratio from 0 to about 3.
         meaning: What the cosines say with languages taken into account; None without an encoder.
         fused: What orders the hits.
+        rated: The best passages against the floor.
         terms: The prompt's terms that were looked up.
     """
 
@@ -54,6 +42,7 @@ class Evidence:
     words: Scores
     meaning: Meaning | None
     fused: Scores
+    rated: Rated
     terms: tuple[str, ...]
 
 
@@ -69,14 +58,23 @@ def weigh(view: View, text: str, vector: NDArray[np.float32] | None) -> Evidence
     found = view.lexical.scores(text, corpus.ids)
     words = (found.values / max(found.mass, 1e-6)).astype(np.float32)
     dense = meaning = None
+    crowding = NO_CROWD
     if view.meaning is not None and vector is not None:
         half = view.meaning
         dense = half.matrix.scores(vector)[: len(corpus)]
         group = half.groups.of_prompt(half.space, text, vector)
         meaning = read_meaning(dense, corpus.live, vector, half.space, half.groups, group)
-    fused = lean_on_neighbours(fuse(words, meaning), corpus.before)
+        crowding = half.crowding
+    fused = lean_on_record(fuse(words, meaning), corpus.before, corpus.record, corpus.live)
+    rated = rate(found, meaning, fused, allowed=corpus.live, before=corpus.before, crowding=crowding)
     return Evidence(
-        lexical=found.values, dense=dense, words=words, meaning=meaning, fused=fused, terms=found.terms
+        lexical=found.values,
+        dense=dense,
+        words=words,
+        meaning=meaning,
+        fused=fused,
+        rated=rated,
+        terms=found.terms,
     )
 
 
@@ -122,20 +120,8 @@ def search(
 
 
 def close_enough(evidence: Evidence) -> NDArray[np.bool_]:
-    """The floor: which passages have anything to do with the prompt, shape (n_rows,).
-
-    Both measures mean the same in any vault: the share of the prompt's words that a passage holds, and how far its
-    cosine lies above that of unrelated sentences. The largest of n unrelated ones grows with n, and so does the bar.
-
-    Source: the expected maximum of n standard normal variables is below sqrt(2 ln n); Cramér, Mathematical Methods of
-    Statistics, 1946, section 28.6.
-    """
-    by_words = evidence.words >= WORDS_ALONE
-    if evidence.meaning is None:
-        return by_words
-    relevance = evidence.meaning.surprise + WORDS_RELEVANCE * evidence.words
-    count = max(int(np.count_nonzero(~np.isnan(relevance))), FEW)
-    return np.where(np.isnan(relevance), by_words, relevance >= CERTAIN + math.sqrt(2 * math.log(count)))
+    """The floor: which passages have anything to do with the prompt, shape (n_rows,)."""
+    return evidence.rated.above >= 0
 
 
 def read_hits(view: View, ledger: Ledger, scores: Scores, rows: list[int]) -> list[Hit]:
