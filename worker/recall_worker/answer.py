@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +23,7 @@ from recall_worker.asking import QueryEncoder as QueryEncoder  # others take it 
 from recall_worker.asking import make_query
 from recall_worker.background import load_background
 from recall_worker.config import Config
+from recall_worker.conversations import Conversations
 from recall_worker.delivery import Plan, after_turn, plan_news, plan_whole
 from recall_worker.digest import Relevant, compose_relevant
 from recall_worker.frames import Event, Mode, Request, pack_answer
@@ -35,7 +34,6 @@ from recall_worker.pending import room_beside_pending
 from recall_worker.projects import Projects
 from recall_worker.prompts import (
     ClientPrompt,
-    EarlierPrompts,
     is_for_nobody,
     parse_client_prompt,
     searchable,
@@ -43,8 +41,7 @@ from recall_worker.prompts import (
 from recall_worker.publish import Published
 from recall_worker.records import EVERYWHERE, Hit
 from recall_worker.search import search
-from recall_worker.sessions import Session, SessionMemory, session_key, token_of
-from recall_worker.spool import read_spool
+from recall_worker.sessions import Session, token_of
 from recall_worker.text import units
 from recall_worker.turns import TurnSense
 
@@ -55,13 +52,6 @@ TOP_K: Final = 24
 
 ENCODE_SHARE: Final = 0.5
 """Share of the hook's deadline that the encoder may use before BM25 answers alone."""
-
-FORGETS: Final = ("startup", "clear", "compact")
-"""How a session can start whose transcript holds nothing of what it was sent; a resumed one still has it."""
-
-ONCE: Final = "once-per-session"
-
-REMEMBERED_PROMPTS: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +109,7 @@ class Answerer:
         self._encoder = encoder
         self._sense = sense
         self._on_new_scope = on_new_scope
-        self._lock = threading.Lock()
-        self._earlier = EarlierPrompts()
-        self._sessions = SessionMemory(config.state_dir / "sessions")
-        self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self.conversations = Conversations(config)
 
     def answer(self, request: Request, *, received: float | None = None) -> bytes:
         """Answer one hook.
@@ -140,14 +127,14 @@ class Answerer:
             mode=Mode.NOTHING, text="", total_units=0, snapshot_sha256=request.snapshot_sha256
         )
         if request.event is not Event.PROMPT:
-            self.hear_start(request)
+            self.conversations.hear_start(request)
             return nothing
         prompt = parse_client_prompt(request.body)
-        if prompt is not None and self._is_not_due(prompt):
+        if prompt is not None and (is_for_nobody(prompt.text) or self.conversations.is_second(prompt)):
             return nothing
         project = self._project(request)
-        key = session_key(request.client, prompt.session_id) if prompt and self._once else ""
-        session = self._session(key)
+        key = self.conversations.key_of(request, prompt)
+        session = self.conversations.begin_turn(key)
         plan = self._plan(request, project or EVERYWHERE, session if key else None)
         relevant, passages = "", []
         if prompt is None:
@@ -158,7 +145,7 @@ class Answerer:
             passages = [passage_token(fate.hit) for fate in found.relevant.fates if fate.verdict == "shown"]
         if key and time.monotonic() < deadline:
             # A hook that has given up printed its whole snapshot instead: the session has that, whatever is noted.
-            self._note(key, after_turn(session, project or EVERYWHERE, plan, passages))
+            self.conversations.end_turn(key, after_turn(session, project or EVERYWHERE, plan, passages))
         log.info(
             "answered mode=%d units=%d in_project=%d ms=%.1f",
             plan.mode,
@@ -174,54 +161,10 @@ class Answerer:
             offset=plan.offset,
         )
 
-    @property
-    def _once(self) -> bool:
-        return self._config.snapshot == ONCE
-
-    def hear_start(self, request: Request) -> None:
-        """Take note of a session's start: of what was sent before, it may hold nothing any more."""
-        said = parse_client_prompt(request.body)
-        if said is None or said.source not in FORGETS:
-            return
-        with self._lock:
-            self._earlier.forget(said.session_id)
-            self._sessions.forget(session_key(request.client, said.session_id))
-
-    def hear_spooled_starts(self) -> None:
-        """Take note of the starts that no worker heard."""
-        for request in read_spool(self._config.state_dir):
-            self.hear_start(request)
-
-    def _session(self, key: str) -> Session:
-        """What a session was sent until now, in the turn that begins."""
-        if not key:
-            return Session()
-        self.hear_spooled_starts()
-        with self._lock:
-            return self._sessions.get(key).next_turn()
-
-    def _note(self, key: str, session: Session) -> None:
-        with self._lock:
-            self._sessions.put(key, session)
-
     def warm_up(self) -> None:
         """Load what the first prompt would have to wait for: word lists, patterns, the first postings."""
         text = "\n".join(lines[0] for lines in load_background().values())
         self.recall(text, None, (), 0, view=self._view(), timeout_s=0.0)
-
-    def _is_not_due(self, prompt: ClientPrompt) -> bool:
-        """True for a prompt nobody typed, and for the second of two hooks on one prompt."""
-        if is_for_nobody(prompt.text):
-            return True
-        if not prompt.prompt_id:
-            return False
-        key = (prompt.session_id, prompt.prompt_id)
-        with self._lock:
-            seen = key in self._answered
-            self._answered[key] = None
-            while len(self._answered) > REMEMBERED_PROMPTS:
-                self._answered.popitem(last=False)
-        return seen
 
     def _project(self, request: Request) -> str | None:
         """The project of the directory that the hook works in."""
@@ -252,8 +195,6 @@ class Answerer:
         self, prompt: ClientPrompt, project: str | None, plan: Plan, session: Session, *, deadline: float
     ) -> Recalled:
         """Slot 4 for a prompt; empty when nothing is close that the session does not have."""
-        with self._lock:
-            earlier = self._earlier.of(prompt.session_id)
         within = self._config.remind_every
         found = self.recall(
             searchable(prompt.text),
@@ -263,11 +204,10 @@ class Answerer:
             pending_units=plan.pending_units,
             view=self._view(),
             timeout_s=ENCODE_SHARE * max(0.0, deadline - time.monotonic()),
-            earlier=earlier,
+            earlier=self.conversations.earlier(prompt),
             has=lambda hit: session.has(passage_token(hit), within=within),
         )
-        with self._lock:
-            self._earlier.remember(prompt.session_id, found.own)
+        self.conversations.remember(prompt, found.own)
         return found
 
     def recall(

@@ -195,7 +195,7 @@ class Daemon:
         await self._in(self._refreshing, self._refresh)
 
     def _refresh(self) -> None:
-        self._answerer.hear_spooled_starts()
+        self._answerer.conversations.hear_spooled_starts()
         before = self._ledger.head_seq()
         report = read_vault(self._config, self._ledger, progress=lambda *_: self._refuse_if_stopping())
         self._last_scan = {
