@@ -31,6 +31,7 @@ _REMEMBERED: Final = 512
 
 _NO_SPACES: Final = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Han}\p{Hiragana}\p{Katakana}"
 _WORDS: Final = regex.compile(rf"(?V1)[\p{{L}}\p{{M}}--[{_NO_SPACES}]]+")
+_DAYS: Final = regex.compile(r"\d{4}-\d\d-\d\d")
 _LAST_WORD: Final = regex.compile(
     rf"(?V1)[\p{{L}}\p{{M}}\p{{N}}--[{_NO_SPACES}]]*+[^\p{{L}}\p{{M}}\p{{N}}]*+$"
 )
@@ -156,26 +157,51 @@ def differ_in_facts(one: str, two: str) -> bool:
     return _marks(_NUMBERS, one) != _marks(_NUMBERS, two) or _marks(_TURNS, one) != _marks(_TURNS, two)
 
 
-def _marks(pattern: regex.Pattern[str], text: str) -> list[str]:
+@lru_cache(2 * _REMEMBERED)
+def _marks(pattern: regex.Pattern[str], text: str) -> tuple[str, ...]:
     """What a pattern finds in a text, whatever the order."""
-    return sorted(pattern.findall(text))
+    return tuple(sorted(pattern.findall(text)))
 
 
 def differ_in_subject(one: str, two: str, *, titles: tuple[str, str]) -> bool:
     """True if two texts of one pattern are about different things.
 
-    Either each names codes (`db-01`, `E1101`) that the other does not, or each title has a word that stands in its own
-    text and not in the other's. A number alone may be what changed, and so may a bare word: those do not tell.
+    Each names a code that the other does not (`db-01`, `E1101`); or only the word they open with was put in another's
+    place ("Anna prefers …", "Marek prefers …"); or each title has a word that stands in its own text and not in the
+    other's; or the titles are different days. A number alone may be what changed, and so may a word in the middle:
+    those do not tell.
 
     Args:
         one: A `comparable` text.
         two: Another.
         titles: Theirs, `comparable` as well, empty where there is none.
     """
-    codes, other_codes = set(_CODES.findall(one)), set(_CODES.findall(two))
-    if codes - other_codes and other_codes - codes:
+    codes, other_codes = set(_marks(_CODES, one)), set(_marks(_CODES, two))
+    if (codes - other_codes and other_codes - codes) or _open_differently(one, two):
+        return True
+    days = _marks(_DAYS, titles[0]), _marks(_DAYS, titles[1])
+    if all(days) and days[0] != days[1]:
         return True
     return _names_itself(titles[0], one, two) and _names_itself(titles[1], two, one)
+
+
+def _open_differently(one: str, two: str) -> bool:
+    """True if two sentences go on alike after another first word, or, without spaces, after two other characters."""
+    opening, other = _opening(one), _opening(two)
+    if opening is None or other is None or opening[1] != other[1]:
+        return False
+    first, second = opening[0], other[0]
+    turned = any(_TURNS.search(word) or _NUMBERS.search(word) for word in (first, second))
+    return not turned and first[:_STEM] != second[:_STEM] and set(first) != set(second)
+
+
+@lru_cache(_REMEMBERED)
+def _opening(text: str) -> tuple[str, str] | None:
+    """The first word that says something and the one after it."""
+    if regex.match(rf"[{_NO_SPACES}]{{3}}", text):
+        return text[:2], text[2]
+    words = [word for word in _WORDS.findall(text[:_NEAR]) if word not in _SMALL]
+    return (words[0], words[1]) if len(words) > 1 else None
 
 
 def _names_itself(title: str, own: str, other: str) -> bool:

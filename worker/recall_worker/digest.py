@@ -155,12 +155,13 @@ def _newest_versions(hits: Sequence[Hit]) -> tuple[list[Hit], list[Fate]]:
     least = VERSION_RATIO * np.minimum.outer(lengths, lengths)
     may_be_alike = (most_in_common(heads, heads) >= least) & ~np.eye(len(hits), dtype=bool)
     newer: dict[int, tuple[int, float]] = {}
-    for old, new in np.argwhere(may_be_alike).tolist():
-        if old in newer and _age(hits[new]) <= _age(hits[newer[old][0]]):
-            continue
-        share = in_common(heads[old], heads[new]) / max(min(len(heads[old]), len(heads[new])), 1)
-        if share >= VERSION_RATIO and _replaces(hits[new], hits[old], texts[new], texts[old]):
-            newer[old] = new, share
+    by_age = sorted(range(len(hits)), key=lambda place: _age(hits[place]), reverse=True)
+    for old in by_age:
+        for new in (new for new in by_age if may_be_alike[old, new]):
+            share = in_common(heads[old], heads[new]) / max(min(len(heads[old]), len(heads[new])), 1)
+            if share >= VERSION_RATIO and _replaces(hits[new], hits[old], texts[new], texts[old]):
+                newer[old] = new, share
+                break
     places: dict[int, int] = {}
     older: list[Fate] = []
     for place, hit in enumerate(hits):
