@@ -26,7 +26,7 @@ LAYERS = (
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
     ("languages", "fusion", "floor", "hybrid", "gist", "turns"),
     ("search", "asking", "digest", "snapshot", "window", "publish", "pending", "decisions"),
-    ("spool", "sessions", "conversations", "delivery", "server", "client", "refresh", "rebuild", "answer", "explain*", "status", "evaluate", "verify*", "state_digest", "blocks"),
+    ("spool", "sessions", "conversations", "delivery", "server", "client", "refresh", "rebuild", "answer", "explain*", "status", "evaluate", "off_topic", "verify*", "state_digest", "blocks"),
     ("keeper",),
     ("daemon",),
     ("cli", "commands*", "__main__"),

@@ -233,11 +233,25 @@ def explain_prompt(prompt: str, directory: Path, top: int, as_json: bool, **opti
 @config_options
 @click.option("--json", "as_json", is_flag=True, help="Print ratios from 0 to 1 as JSON.")
 @click.option("--by", "field", metavar="FIELD", help="Break the figures down by a field of queries.jsonl.")
-def evaluate(folder: Path, as_json: bool, field: str | None, **options: Any) -> None:
-    """Measure recall on FOLDER, a corpus with judged questions in BEIR layout."""
+@click.option(
+    "--off-topic",
+    type=click.Path(path_type=Path),
+    metavar="QUERIES.jsonl",
+    help="Prompts that nothing in FOLDER answers: how many bring anything up, and what silence costs.",
+)
+@click.option(
+    "--half", is_flag=True, help="Index every other document; questions about the rest are off-topic."
+)
+def evaluate(
+    folder: Path, as_json: bool, field: str | None, off_topic: Path | None, half: bool, **options: Any
+) -> None:
+    """Measure recall on FOLDER, a corpus with judged questions in BEIR layout.
+
+    With --off-topic, FOLDER may also be a vault of plain notes.
+    """
     from recall_worker.commands.evaluate import run_eval
 
-    run_eval(folder, read_config(**options), as_json=as_json, field=field)
+    run_eval(folder, read_config(**options), as_json=as_json, field=field, off_topic=off_topic, half=half)
 
 
 def worker_main() -> None:

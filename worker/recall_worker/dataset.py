@@ -82,20 +82,29 @@ def read_dataset(folder: Path) -> Dataset:
         documents[document.id] = document
     gold = _read_qrels(folder / "qrels.tsv", documents)
     questions: dict[str, Question] = {}
-    for place, row in _rows(folder / "queries.jsonl"):
-        name = _text(row, "_id", place)
-        if name in questions:
-            raise DatasetError(*place, f"the id {name!r} stands twice")
-        fields = {key: value for key, value in row.items() if key not in ("_id", "text")}
-        questions[name] = Question(
-            id=name, text=_text(row, "text", place), fields=fields, gold=gold.pop(name, {})
-        )
+    for name, text, fields in read_queries(folder / "queries.jsonl"):
+        questions[name] = Question(id=name, text=text, fields=fields, gold=gold.pop(name, {}))
     if gold:
         raise DatasetError(folder / "qrels.tsv", None, f"{len(gold)} query ids are not in queries.jsonl")
     judged = tuple(question for question in questions.values() if question.gold)
     if not judged:
         raise DatasetError(folder / "queries.jsonl", None, "no query has a relevant document")
     return Dataset(documents=tuple(documents.values()), questions=judged)
+
+
+def read_queries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Id, text and other fields of each row of a queries.jsonl.
+
+    Raises:
+        DatasetError: It cannot be read, a row is malformed, or an id stands twice.
+    """
+    seen = set()
+    for place, row in _rows(path):
+        name = _text(row, "_id", place)
+        if name in seen:
+            raise DatasetError(*place, f"the id {name!r} stands twice")
+        seen.add(name)
+        yield name, _text(row, "text", place), {k: v for k, v in row.items() if k not in ("_id", "text")}
 
 
 def _rows(path: Path) -> Iterator[tuple[tuple[Path, int], dict[str, Any]]]:

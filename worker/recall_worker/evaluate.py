@@ -60,7 +60,7 @@ def judge(
     progress: Progress,
 ) -> list[Judged]:
     """Search each question and measure the rankings."""
-    names = _document_ids(dataset, index.view, ledger)
+    names = document_ids(dataset, index.view, ledger)
     judged = []
     for number, question in enumerate(dataset.questions, 1):
         vector = None if encoder is None else encoder.encode_queries([question.text])[0]
@@ -108,7 +108,7 @@ def _draft(note: tuple[Document, ...]) -> RecordDraft:
     )
 
 
-def _document_ids(dataset: Dataset, view: View, ledger: Ledger) -> list[str]:
+def document_ids(dataset: Dataset, view: View, ledger: Ledger) -> list[str]:
     """Document id of each row."""
     corpus = view.corpus
     by_key = {note[0].id: note for note in dataset.notes()}
