@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recall_worker.asking import NOTHING_ASKED, Query, make_query
 from recall_worker.hybrid import HybridIndex, View
 from recall_worker.ledger import Ledger
+from recall_worker.turns import TurnSense
 from vaults import config_of, rescan, write_note
 
 LATER = "should we ping the office vpn to keep idle sessions?"
@@ -71,6 +72,16 @@ def test_a_few_words_are_searched_with_what_came_before(view: View) -> None:
     assert (query.text, query.own) == (f"vpn?\n{SOONER}", "vpn?")
     assert query.vector is not None
     assert query.vector[3] > query.vector[2] > 0
+
+
+def test_a_topic_of_one_word_is_searched_first(view: View) -> None:
+    """Where the encoder says that it is one; what came before stands in if nothing is close."""
+    far = np.zeros((3, 4), np.float32)
+    sense = TurnSense(continuing=far, social=far, topics=far, bar=0.5)
+    query = make_query("vpn?", [SOONER], view=view, encode=axis_of, sense=sense)
+    assert (query.text, query.own) == ("vpn?", "vpn?")
+    assert query.instead is not None
+    assert query.instead.text == f"vpn?\n{SOONER}"
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,13 @@ class Query:
         text: For BM25; empty if the prompt asks for nothing.
         vector: For the dense half, unit length, shape (dimension,); None where BM25 answers alone.
         own: The prompt's own gist if it has a topic that later prompts may stand on, else empty.
+        instead: What to search by if nothing is found: the prompt with what it may stand on.
     """
 
     text: str
     vector: NDArray[np.float32] | None
     own: str
+    instead: Query | None = None
 
 
 NOTHING_ASKED: Final = Query(text="", vector=None, own="")
@@ -89,7 +91,10 @@ def make_query(
         return Query(text=own, vector=vector, own=own)
     said = [own] if turn is Turn.TOPIC else []
     vectors = ([vector] if said else []) + [encode(text) for text in earlier]
-    return Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
+    leaning = Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
+    if turn is Turn.TOPIC and sense is not None and vector is not None:
+        return Query(text=own, vector=vector, own=own, instead=leaning)
+    return leaning
 
 
 def fit(view: View, piece: str) -> float:
