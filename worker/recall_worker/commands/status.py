@@ -124,7 +124,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
                 f"{escape(encoder['model'])}, {'[red]' + state + '[/] (BM25 goes on alone)' if bad else state}",
             )
         )
-    for number, decision in enumerate(reversed(facts["decisions"][-SHOWN_DECISIONS:])):
+    latest = sorted(facts["decisions"], key=lambda decision: -decision["at"])[:SHOWN_DECISIONS]
+    for number, decision in enumerate(latest):
         lines.append(("" if number else "published", _decision(decision)))
     lines.append(("state", escape(facts["state_dir"])))
     return lines
