@@ -89,15 +89,15 @@ def plan_news(
         remind_every: Turns after which everything is sent again.
 
     Returns:
-        None if it must be sent whole: it has none of this scope, it was told too long ago, or what it was told
-        no longer stands.
+        None if it must be sent whole: it has none, it was told too long ago, or what it was told no longer stands.
     """
-    sent = session.sent.get(scope)
+    # A project's snapshot mostly adds to that of everywhere: the one sent last will do.
+    sent = session.sent.get(scope) or next(reversed(session.sent.values()), None)
     if current is None or sent is None or session.turn - sent.turn >= remind_every:
         return None
     text, shown = current.snapshot.text, (*current.snapshot.shown, *current.pending_shown)
     if sent.sha256 != current.sha256:
-        before = ledger.manifests(sent.sha256).get(scope)
+        before = next(iter(ledger.manifests(sent.sha256).values()), None)
         if before is None or not before.text:
             return None
         grown = text.startswith(f"{before.text}\n")

@@ -62,7 +62,7 @@ class Session:
     """
 
     turn: int = 0
-    sent: Mapping[str, Sent] = field(default_factory=dict)
+    sent: dict[str, Sent] = field(default_factory=dict)
     received: Mapping[str, int] = field(default_factory=dict)
 
     def next_turn(self) -> Session:
