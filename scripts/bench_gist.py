@@ -23,7 +23,7 @@ from typing import Any
 from recall_worker.asking import fit
 from recall_worker.dataset import read_dataset
 from recall_worker.encoder import Encoder, load_encoder
-from recall_worker.evaluate import _document_ids, fill_ledger
+from recall_worker.evaluate import document_ids, fill_ledger
 from recall_worker.gist import take_gist
 from recall_worker.hybrid import HybridIndex, View
 from recall_worker.languages import load_language_space
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         space = load_language_space(encoder, name=encoder.name, folder=args.models)
         index.attach(encoder.name, encoder.dimension, space)
         embed_all(index, encoder, progress=lambda *_: None)
-        names = _document_ids(dataset, index.view, ledger)
+        names = document_ids(dataset, index.view, ledger)
         report = _measure(index.view, names, questions, pastes, encoder, rng)
     print(json.dumps(report, indent=2) if args.json else _table(report))
     return 0
