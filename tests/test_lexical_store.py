@@ -203,7 +203,7 @@ def test_a_foreign_folder_is_not_unpickled(tmp_path: Path) -> None:
 
 @whoosh_leaks
 @pytest.mark.parametrize("damage", ["truncated", "removed", "garbage"])
-@pytest.mark.parametrize("what", ["*.seg", "*.toc", "meta.json"])
+@pytest.mark.parametrize("what", ["*.seg", "*.toc", "meta.json", "arrays-*.bin"])
 def test_damage_is_told_when_opening(tmp_path: Path, damage: str, what: str) -> None:
     """Lost or cut files raise our error, whatever Whoosh raises, so that the caller rebuilds."""
     filled(tmp_path / "lexical", ["alpha beta", "gamma"]).close()

@@ -190,7 +190,7 @@ class Tables:
         """
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        magic, size = _HEAD.unpack_from(data)
+        magic, size = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0)
         if magic != _MAGIC or size != len(data):
             raise ValueError(
                 f"{path.name}: wanted {size} bytes after {_MAGIC!r}, got {len(data)} after {magic!r}"
