@@ -1,12 +1,13 @@
 """Plot search: what slot 4 costs by the size of the vault, as a picture for the docs.
 
 Flow:  bench search → [plot search] → docs/search.svg
-In:    the bench's JSON on stdin.   Out: an SVG on stdout, readable on light and dark pages.
+In:    the bench's JSON on stdin.   Out: on stdout an SVG, readable on light and dark pages, or tables in Markdown.
 Never: a number that the bench did not print.
 Next:  docs/benchmarks.md
 
     scripts/bench search --json >docs/search.json
     python scripts/plot_search.py <docs/search.json >docs/search.svg
+    python scripts/plot_search.py --tables <docs/search.json
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WIDTH: Final = 820
 HEIGHT: Final = 330
 TOP: Final = 56
 BOTTOM: Final = 280
-PANELS: Final = ((56, 330), (496, 770))
+PANELS: Final = ((56, 300), (470, 714))
 ENGINES: Final = (("ms", "Recall"), ("tantivy_ms", "tantivy"), ("bm25s_ms", "bm25s"), ("fts5_ms", "FTS5"))
 STAGES: Final = ("encode", "lexical", "dense", "fuse", "dedupe")
 LEAST_GAP: Final = 15
@@ -47,9 +48,60 @@ Curve = tuple[str, list[float]]
 
 
 def main() -> int:
-    """Read the report, print the picture."""
-    print(draw(json.load(sys.stdin)))
+    """Read the report, print the picture or the tables."""
+    report = json.load(sys.stdin)
+    print(tabulate(report) if "--tables" in sys.argv[1:] else draw(report))
     return 0
+
+
+def tabulate(report: dict[str, Any]) -> str:
+    """The figures as they stand in docs/benchmarks.md."""
+    found = {int(key): value for key, value in report.items() if key.isdigit()}
+    rows = ["| records | words | × tantivy | Recall | tantivy | bm25s | FTS5 | new | × tantivy | first |"]
+    for size, each in found.items():
+        for words in (8, 32):
+            got = each[f"lexical_{words}"]
+            times = [f"{got[key]:.2f}" for key, _ in ENGINES]
+            rows.append(
+                _row(
+                    f"{size:,}",
+                    words,
+                    f"**{got['ratio_to_tantivy']:.2f}**",
+                    *times,
+                    f"{got['new_ms']:.2f}",
+                    f"{got['new_ratio_to_tantivy']:.2f}",
+                    f"{got['first_ms']:.1f}",
+                )
+            )
+    stages = [*STAGES[:4], "read", "dedupe", "trim", "rest", "total"]
+    answers = [_row("records", "", *stages)]
+    for size, each in found.items():
+        for percent in ("p50", "p95"):
+            times = [f"{each['answer'][f'{percent}_ms'][stage]:.2f}" for stage in stages]
+            answers.append(_row(f"{size:,}", percent, *times))
+    sizes = [
+        "| records | worker MB | encoder MB | index on disk MB | bulk records/s | 10 records p50 / p95 ms |"
+    ]
+    for size, each in found.items():
+        memory, commit = each["memory"], each["commit_10_records_ms"]
+        sizes.append(
+            _row(
+                f"{size:,}",
+                memory["worker_mb"],
+                memory["encoder_mb"],
+                each["index_mb"],
+                each["bulk_records_per_s"],
+                f"{commit['p50']} / {commit['p95']}",
+            )
+        )
+    tables = (
+        [table[0], "|" + "---|" * (table[0].count("|") - 1), *table[1:]] for table in (rows, answers, sizes)
+    )
+    return "\n\n".join("\n".join(table) for table in tables)
+
+
+def _row(*cells: object) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def draw(report: dict[str, Any]) -> str:
