@@ -17,7 +17,7 @@ import pytest
 
 from recall_worker.config import DEFAULT_MODEL, Config
 from recall_worker.encoder import Encoder, load_encoder
-from recall_worker.encoder_process import EncoderProcess
+from recall_worker.encoder_process import REMEMBERED_QUERIES, EncoderProcess
 from recall_worker.errors import ModelError
 
 PATIENCE_S = 120.0
@@ -107,6 +107,25 @@ def test_a_repeated_prompt_comes_from_memory(running: EncoderProcess) -> None:
     assert running.encode_query("the server again?", timeout_s=0.0) is first
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 0
+
+
+def test_examples_are_encoded_as_prompts_are(running: EncoderProcess, oracle: Encoder) -> None:
+    """Many at once, a few in a message, in their order; they push no prompt out of the memory."""
+    kept = running.encode_query("the server that is kept", timeout_s=PATIENCE_S)
+    texts = [f"the server {number}" for number in range(11)]
+    assert np.allclose(running.encode_queries(texts), oracle.encode_queries(texts), atol=1e-5)
+    assert running.encode_query("the server that is kept", timeout_s=0.0) is kept
+
+
+def test_the_memory_of_prompts_is_bounded(running: EncoderProcess) -> None:
+    """The one asked longest ago is forgotten; a prompt asked again counts as new."""
+    first = running.encode_query("server first", timeout_s=PATIENCE_S)
+    again = running.encode_query("server again", timeout_s=PATIENCE_S)
+    for number in range(REMEMBERED_QUERIES - 1):
+        running.encode_query(f"server {number} fills", timeout_s=PATIENCE_S)
+        assert running.encode_query("server again", timeout_s=0.0) is again
+    assert first is not None
+    assert running.encode_query("server first", timeout_s=0.0) is None
 
 
 def test_a_late_answer_reaches_nobody(running: EncoderProcess, oracle: Encoder) -> None:
