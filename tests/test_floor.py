@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_worker.floor import CONSIDERED, CROWD, LENT, STANDS_OUT, rate
+from recall_worker.floor import CONSIDERED, CROWD, LENT, LOOSE_WEIGHT, STANDS_OUT, UNRELATED_MEANING, rate
 from recall_worker.fusion import Meaning, Scores
 from recall_worker.languages import NO_CROWD
 from recall_worker.lexical import LexicalScores
@@ -82,23 +82,23 @@ def test_many_close_notes_do_not_silence_each_other(tmp_path: Path) -> None:
 
 
 def test_more_is_asked_where_notes_are_alike(tmp_path: Path) -> None:
-    """Crowding counts against every passage alike."""
+    """Crowding counts against every passage alike, and three times as much where notes are of different kinds."""
     found = words(tmp_path, [CLOSE, FAR])
-    near, far = (above(found, meaning_of([3.0, 0.0]), crowding=crowding)[0] for crowding in (2.3, 5.3))
-    assert near - far == pytest.approx(3)
+    rated = {level: above(found, meaning_of([3.0, 0.0]), crowding=level)[0] for level in (2.5, 3.5, 5.5)}
+    assert rated[3.5] - rated[5.5] == pytest.approx(2)
+    assert rated[2.5] - rated[3.5] == pytest.approx(1 + LOOSE_WEIGHT)
 
 
 def test_another_language_passes_by_meaning_alone(tmp_path: Path) -> None:
     """Words cannot meet there: what stands out from the crowd is close, what does not is not."""
     notes = ["ตาราง orders ถูก freeze ตอน vacuum", *["ห้องชงชาอยู่ชั้นสอง"] * 19]
     found = words(tmp_path, notes, "why do rows become frozen at night")
-    foreign = [False] * 20
-    assert above(found, meaning_of([STANDS_OUT + 1.1, *[1.0] * 19], foreign))[0] == pytest.approx(
-        0.1, abs=1e-3
+    crowd = UNRELATED_MEANING
+    near, far = (
+        above(found, meaning_of([crowd + STANDS_OUT + by, *[crowd] * 19], [False] * 20))[0]
+        for by in (0.1, -0.1)
     )
-    assert above(found, meaning_of([STANDS_OUT + 0.9, *[1.0] * 19], foreign))[0] == pytest.approx(
-        -0.1, abs=1e-3
-    )
+    assert (near, far) == (pytest.approx(0.1, abs=1e-3), pytest.approx(-0.1, abs=1e-3))
 
 
 def test_a_note_without_a_vector_passes_by_its_words(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def by_language(prompts: list[dict[str, Any]], right: list[bool]) -> dict[str, f
 
 
 def test_a_colleagues_words_find_the_note(finder: Finder) -> None:
-    """Within the first five and above the floor, for most prompts of each language."""
+    """Within the first five and above the floor, for most prompts of each language (docs/decisions/0009)."""
     prompts = [prompt for prompt in PROMPTS if prompt["gold"]]
     right = [
         prompt["gold"].split("#")[0] in finder.paths(prompt["prompt"], prompt.get("project"))
@@ -75,15 +75,15 @@ def test_a_colleagues_words_find_the_note(finder: Finder) -> None:
     ]
     shares = by_language(prompts, right)
     print("found", {language: round(share, 2) for language, share in shares.items()})
-    assert shares["en"] >= 0.75
-    assert shares["th"] >= 0.60
+    assert shares["en"] >= 0.70
+    assert shares["th"] >= 0.50
     assert shares["ja"] >= 0.50
 
 
 def test_another_topic_finds_nothing(finder: Finder) -> None:
-    """Poems, recipes and planets bring no note up; one slip of a dozen is the most."""
+    """Poems, recipes and planets bring no note up; two slips of a dozen are the most."""
     prompts = [prompt for prompt in PROMPTS if not prompt["gold"]]
     slips = [prompt["id"] for prompt in prompts if finder.paths(prompt["prompt"], prompt.get("project"))]
     print("slips", slips)
     assert len(prompts) >= 12
-    assert len(slips) <= 1
+    assert len(slips) <= 2

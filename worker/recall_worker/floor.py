@@ -25,8 +25,13 @@ CONSIDERED: Final = 64
 HELD_WEIGHT: Final = 13.0
 """Standard deviations of cosine that holding all of the prompt's words stands for."""
 
-BAR: Final = 4.25
-"""Relevance from which a passage is close, in a vault whose notes are not alike."""
+BAR: Final = 4.75
+"""Relevance, less the crowding and half of the crowd's relevance, from which a passage is close."""
+
+CLUSTERED: Final = 3.5
+LOOSE_WEIGHT: Final = 1.25
+"""Below this crowding the notes do not come in clusters, and a prompt that comes near to one seldom does so by
+chance: each step down counts this much more."""
 
 CROWD: Final = slice(5, 15)
 """Ranks of the passages that a close one must stand out from: those beyond what slot 4 can show."""
@@ -41,10 +46,10 @@ UNRELATED: Final = 2.5
 MOST_CROWDED: Final = 5.0
 """The crowd's relevance counts no further: fifty notes on one topic do not silence each other."""
 
-STANDS_OUT: Final = 2.0
+STANDS_OUT: Final = 2.3
 """Standard deviations by which a passage in another language must stand out from the crowd."""
 
-UNRELATED_MEANING: Final = 1.0
+UNRELATED_MEANING: Final = 1.5
 
 HELD_ALONE: Final = 0.4
 """Share of the prompt's words from which a passage without a vector is close."""
@@ -114,7 +119,8 @@ def _by_both(
     embedded = ~np.isnan(score)
     relevance = np.where(embedded, score, 0) + HELD_WEIGHT * held
     level = min(MOST_CROWDED, _crowd(relevance[embedded], strangers, UNRELATED))
-    above = relevance - CROWD_WEIGHT * level - crowding - BAR
+    bar = BAR + crowding + LOOSE_WEIGHT * min(0.0, crowding - CLUSTERED)
+    above = relevance - CROWD_WEIGHT * level - bar
     foreign = embedded & ~same_language
     alone = score - _crowd(score[foreign], strangers, UNRELATED_MEANING) - STANDS_OUT
     above = np.where(foreign, np.fmax(above, alone), above)
