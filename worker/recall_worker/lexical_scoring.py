@@ -196,6 +196,7 @@ class View:
         self._idfs: dict[tuple[str, str], tuple[float, int]] = {}
         self._places: dict[tuple[str, str], tuple[tuple[int, int, int], ...]] = {}
         self._aligned: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
+        self._order: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None
 
     @property
     def segments(self) -> int:
@@ -219,9 +220,7 @@ class View:
             (aligned[0] is ids and not ids.flags.writeable) or np.array_equal(aligned[0], ids)
         ):
             return aligned[1]
-        live = np.flatnonzero(self.live)
-        order = live[np.argsort(self.passage_ids[live], kind="stable")]
-        known = self.passage_ids[order]
+        known, order = self._sorted()
         place = np.searchsorted(known, ids)
         found = place < len(known)
         found[found] = known[place[found]] == ids[found]
@@ -230,6 +229,14 @@ class View:
         if keep:
             self._aligned = (ids.copy() if ids.flags.writeable else ids, rows)
         return rows
+
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """Ids of live passages, ascending, and their documents; sorted once."""
+        if self._order is None:
+            live = np.flatnonzero(self.live)
+            order = live[np.argsort(self.passage_ids[live], kind="stable")]
+            self._order = self.passage_ids[order], order
+        return self._order
 
     def idf(self, field: str, term: str) -> tuple[float, int]:
         """Weight of a term and how many live documents have it."""
