@@ -106,7 +106,7 @@ def _measure(
             ways = {
                 "alone": question.text,
                 "whole": prompt,
-                "gist": gist,
+                "gist": gist.text,
             }
             for way, searched in ways.items():
                 found[way][place] += _finds(view, names, searched, question.gold, encoder)

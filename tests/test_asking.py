@@ -81,7 +81,7 @@ def test_a_topic_of_one_word_is_searched_first(view: View) -> None:
     query = make_query("vpn?", [SOONER], view=view, encode=axis_of, sense=sense)
     assert (query.text, query.own) == ("vpn?", "vpn?")
     assert query.instead is not None
-    assert query.instead.text == f"vpn?\n{SOONER}"
+    assert query.instead().text == f"vpn?\n{SOONER}"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def view(tmp_path: Path) -> Iterator[View]:
 
 def gist(view: View, prompt: str) -> str:
     """As a hook's prompt would be cut."""
-    return take_gist(prompt, view.lexical.idf, lambda piece: fit(view, piece))
+    return take_gist(prompt, view.lexical.idf, lambda piece: fit(view, piece)).text
 
 
 def test_a_short_prompt_is_its_own_gist(view: View) -> None:
@@ -143,4 +143,12 @@ def test_a_long_trace_is_cut_in_time(view: View) -> None:
 def test_any_text_has_a_gist_within_the_limit(text: str) -> None:
     """Whatever is typed, what is searched is short, and part of it."""
     found = take_gist(text * 4, lambda word: (1.0, 1), len)
-    assert weigh(found) <= 2 * GIST_WEIGHT
+    assert weigh(found.text) <= 2 * GIST_WEIGHT
+    assert found.best in found.text
+
+
+@pytest.mark.parametrize("gap", [" ", ""], ids=["spaces", "none"])
+def test_a_sentence_without_an_end_is_cut(view: View, gap: str) -> None:
+    """Dictated text has no stops, and some scripts no spaces: the part that a note answers is found."""
+    filler = gap.join(["今日は晴れて風もなく公園で本を読んだ"] * 40)
+    assert "議事録" in gist(view, f"{filler}{gap}議事録はいつまでに共有する{gap}{filler}")

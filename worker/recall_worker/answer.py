@@ -244,7 +244,7 @@ class Answerer:
         query = make_query(text, earlier, view=view, encode=encode, sense=self._sense())
         hits = search(view, self._ledger, query.text, query.vector, project=project, top_k=TOP_K)
         if not hits and query.instead is not None:
-            query = query.instead
+            query = query.instead()
             hits = search(view, self._ledger, query.text, query.vector, project=project, top_k=TOP_K)
         hits = [hit for hit in hits if not has(hit)]
         budget = self._config.budget

@@ -48,13 +48,14 @@ class Query:
         text: For BM25; empty if the prompt asks for nothing.
         vector: For the dense half, unit length, shape (dimension,); None where BM25 answers alone.
         own: The prompt's own gist if it has a topic that later prompts may stand on, else empty.
-        instead: What to search by if nothing is found: the prompt with what it may stand on.
+        instead: Makes what to search by if nothing is found: a long prompt's best piece, or a short one with what it
+            may stand on.
     """
 
     text: str
     vector: NDArray[np.float32] | None
     own: str
-    instead: Query | None = None
+    instead: Callable[[], Query] | None = None
 
 
 NOTHING_ASKED: Final = Query(text="", vector=None, own="")
@@ -79,7 +80,8 @@ def make_query(
     """
     if not prompt.strip():
         return NOTHING_ASKED
-    own = take_gist(prompt, view.lexical.idf, lambda piece: fit(view, piece))
+    gist = take_gist(prompt, view.lexical.idf, lambda piece: fit(view, piece))
+    own = gist.text
     vector = encode(own)
     terms = count_informative(own)
     turn = Turn.TOPIC
@@ -88,13 +90,20 @@ def make_query(
     if turn is Turn.SOCIAL:
         return NOTHING_ASKED
     if turn is Turn.TOPIC and (terms >= SAYS_LITTLE or not earlier):
-        return Query(text=own, vector=vector, own=own)
+        # Pieces about several things answer each other's questions badly: if none is close to all, ask the best alone.
+        def best() -> Query:
+            return Query(text=gist.best, vector=encode(gist.best), own=own)
+
+        return Query(text=own, vector=vector, own=own, instead=best if gist.best != own else None)
     said = [own] if turn is Turn.TOPIC else []
-    vectors = ([vector] if said else []) + [encode(text) for text in earlier]
-    leaning = Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
+
+    def leaning() -> Query:
+        vectors = ([vector] if said else []) + [encode(text) for text in earlier]
+        return Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
+
     if turn is Turn.TOPIC and sense is not None and vector is not None:
         return Query(text=own, vector=vector, own=own, instead=leaning)
-    return leaning
+    return leaning()
 
 
 def fit(view: View, piece: str) -> float:

@@ -24,7 +24,7 @@ from recall_worker.tear import weigh
 SHORT_WEIGHT: Final = 320
 """A prompt up to here is its own gist. In `tear.weigh`: about 80 tokens, 20 ms of the encoder's time."""
 
-GIST_WEIGHT: Final = 320
+GIST_WEIGHT: Final = 240
 """Most of a longer one that is kept."""
 
 MAX_READ: Final = 120_000
@@ -44,6 +44,9 @@ MAX_LINE: Final = 20_000
 
 SENTENCE_WEIGHT: Final = 60
 """Sentences are joined until they have so much weight."""
+
+MAX_SENTENCE: Final = 240
+"""A longer one (dictated, or without any stop) is cut into windows of half of it."""
 
 PASTED_SHARE: Final = 0.5
 """What an answer to a pasted piece counts beside one to a typed piece."""
@@ -88,6 +91,19 @@ _DIGITS: Final = regex.compile(r"\d+|\b[0-9a-fA-F]{8,}\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gist:
+    """What a prompt is searched by.
+
+    Attributes:
+        text: The prompt itself if it is short; else pieces of it, a line each, at most `GIST_WEIGHT`.
+        best: The one of them that some note answers best; `text` if there is only one.
+    """
+
+    text: str
+    best: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """A sentence or line of a prompt.
 
@@ -100,19 +116,16 @@ class Piece:
     typed: bool
 
 
-def take_gist(prompt: str, word_weight: WordWeight, fit: Fit) -> str:
+def take_gist(prompt: str, word_weight: WordWeight, fit: Fit) -> Gist:
     """Choose what to search a prompt by.
 
     Args:
         prompt: As typed and pasted.
         word_weight: In this vault.
         fit: Called for at most `SEARCHED` pieces and the two edges.
-
-    Returns:
-        The prompt itself if it is short; else pieces of it, a line each, at most `GIST_WEIGHT`.
     """
     if len(prompt) <= 2 * SHORT_WEIGHT and weigh(prompt) <= SHORT_WEIGHT:
-        return prompt
+        return Gist(text=prompt, best=prompt)
     if len(prompt) > MAX_READ:
         prompt = f"{prompt[: MAX_READ // 2]}\n{prompt[-MAX_READ // 2 :]}"
     pieces = list(cut_pieces(prompt))
@@ -121,7 +134,12 @@ def take_gist(prompt: str, word_weight: WordWeight, fit: Fit) -> str:
         kept = set(_ends(typed, MAX_PIECES))
         kept |= set(_ends(pasted, MAX_PIECES - len(kept)))
         pieces = [piece for piece in pieces if piece in kept]
-    return "\n".join(_best(pieces, _worth(pieces, word_weight, fit)))
+    worth = _worth(pieces, word_weight, fit)
+    best = max(worth, key=lambda place: (worth[place], -place), default=None)
+    return Gist(
+        text="\n".join(_best(pieces, worth)),
+        best="" if best is None else pieces[best].text[:GIST_WEIGHT],
+    )
 
 
 def _ends(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
@@ -155,10 +173,29 @@ def _sentences(line: str) -> Iterator[str]:
     """Sentences of a line; short ones stay together: Thai puts its spaces between phrases."""
     held = ""
     for sentence in _SENTENCE.split(line):
+        if weigh(sentence) > MAX_SENTENCE:
+            yield held
+            yield from _windows(sentence)
+            held = ""
+            continue
         held += sentence + " "
         if weigh(held) >= SENTENCE_WEIGHT:
             yield held
             held = ""
+    yield held
+
+
+def _windows(sentence: str) -> Iterator[str]:
+    """A sentence without an end, cut at spaces, and where there are none, anywhere."""
+    half = MAX_SENTENCE // 2
+    held = ""
+    for word in sentence.split():
+        for start in range(0, len(word), half):
+            held += word[start : start + half]
+            if weigh(held) >= half:
+                yield held
+                held = ""
+        held += " " * bool(held)
     yield held
 
 
