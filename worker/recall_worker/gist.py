@@ -247,15 +247,13 @@ def _worth(pieces: Sequence[Piece], word_weight: WordWeight, fit: Fit) -> dict[i
 
 
 def _best(pieces: Sequence[Piece], worth: Mapping[int, float]) -> list[str]:
-    """The worthiest pieces that fit, in their original order; if none fits, the beginning of the best."""
-    chosen: list[int] = []
-    left = GIST_WEIGHT
+    """The worthiest pieces that fit, in their original order; of one that is too long alone, its beginning."""
     by_worth = sorted(worth, key=lambda place: (-worth[place], place))
-    for place in by_worth:
+    chosen = by_worth[:1]
+    left = GIST_WEIGHT - sum(weigh(pieces[place].text) for place in chosen)
+    for place in by_worth[1:]:
         need = weigh(pieces[place].text)
         if need <= left:
             chosen.append(place)
             left -= need
-    if not chosen:
-        return [pieces[place].text[:GIST_WEIGHT] for place in by_worth[:1]]
-    return [pieces[place].text for place in sorted(chosen)]
+    return [pieces[place].text[:GIST_WEIGHT] for place in sorted(chosen)]
