@@ -84,7 +84,9 @@ def test_a_new_prohibition_is_sent_alone(once: Place) -> None:
     once.note("lessons/force.md", "Never force-push to main.", priority="high", date="2026-01-05")
     once.wait(lambda: published(once) != before)
     news = once.digest(PROMPT)
-    assert news.endswith("## Rules the user never wants broken\n- (2026-01-05) force: Never force-push to main.")
+    assert news.endswith(
+        "## Rules the user never wants broken\n- (2026-01-05) force: Never force-push to main."
+    )
     assert ABOUT not in news
     assert once.digest(PROMPT) == ""
 
