@@ -247,3 +247,11 @@ def test_normal_form_never_matters(text: str) -> None:
 def test_grams_are_of_one_length() -> None:
     """N-grams of long words have `GRAM` characters; no gram is longer."""
     assert {len(gram) for gram in grams("internationalisation")} == {GRAM}
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=60))
+def test_plain_text_has_the_same_runs_by_either_pattern(text: str) -> None:
+    """The faster pattern for ASCII finds what the one for all scripts finds."""
+    from recall_worker.analysis import _ASCII_RUNS, _RUNS
+
+    assert _ASCII_RUNS.findall(text) == _RUNS.findall(text)

@@ -20,6 +20,7 @@ lower and in a field of their own: docs/decisions/0006-analyzer.md has the measu
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,6 +51,15 @@ _RUNS: Final = regex.compile(
     |[{_HAN_KANA}]++|[{_CLUSTERED}]++|\p{{Hangul}}++
     """
 )
+_ASCII_RUNS: Final = re.compile(
+    r"""(?x)
+    (?:(?<![^\s(`"'\[/=])(?:--?|\.)(?=[A-Za-z]))?
+    [A-Za-z0-9]++(?:[_\-./:@\\+]++[A-Za-z0-9]++)*+
+    (?:(?:\+\+|\#)(?![A-Za-z0-9_+\#]))?
+    """
+)
+"""The first alternative for text that has no other, five times faster."""
+
 _HAN_KANA_RUN: Final = regex.compile(rf"[{_HAN_KANA}]")
 _CLUSTERED_RUN: Final = regex.compile(rf"[{_CLUSTERED}]")
 _HANGUL_RUN: Final = regex.compile(r"\p{Hangul}")
@@ -125,7 +135,7 @@ def runs(text: str) -> list[str]:
     Returns:
         The runs in order, NFKC, in the case they were typed in.
     """
-    found: list[str] = _RUNS.findall(normalise(text))
+    found: list[str] = _ASCII_RUNS.findall(text) if text.isascii() else _RUNS.findall(normalise(text))
     return found
 
 

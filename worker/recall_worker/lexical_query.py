@@ -9,8 +9,7 @@ Next:  worker/recall_worker/lexical.py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from recall_worker.analysis import GRAM, expand, runs
 from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
@@ -21,8 +20,7 @@ _MAX_RUNS: Final = 1_500
 for the request stands at one end and a pasted log between."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryTerm:
+class QueryTerm(NamedTuple):
     """One term of a query, for scoring and for explaining.
 
     Attributes:
@@ -59,7 +57,11 @@ def query_terms(text: str, view: View) -> list[QueryTerm]:
     grams_of: dict[str, tuple[str, ...]] = {}
     for run in found:
         token = expand(run)
-        content = _content_words(run, stops, language)
+        if run.casefold() in stops:
+            for term in token.words:
+                weights.setdefault(term, bm25.stop_weight)
+            continue
+        content = None if language is None else _content_words(run, language)
         grams = () if content == frozenset() else token.grams + _short_words(token.words)
         for term in token.words:
             if content is None or term in content:
@@ -72,10 +74,8 @@ def query_terms(text: str, view: View) -> list[QueryTerm]:
     return words + _most_informative(candidates, GRAMS, view, limit=bm25.top_grams)
 
 
-def _content_words(run: str, stops: frozenset[str], language: str | None) -> frozenset[str] | None:
+def _content_words(run: str, language: str) -> frozenset[str] | None:
     """The terms of a run that say what a prompt is about; None for all of them."""
-    if run.casefold() in stops:
-        return frozenset()
     parts = without_stop_words(run, language)
     if parts == (run,):
         return None
@@ -97,13 +97,14 @@ def _most_informative(weights: Mapping[str, float], field: str, view: View, *, l
     for term, weight in weights.items():
         idf, documents = view.rough_idf(field, term)
         if documents or field == WORDS:
-            rough.append((-weight * idf, term, weight))
-    exact = []
-    for _, term, weight in sorted(rough)[:limit]:
-        idf, documents = view.idf(field, term)
-        if documents or field == WORDS:
-            exact.append((-weight * idf, term, weight, idf, documents))
-    return [
-        QueryTerm(term=term, field=field, weight=weight, idf=idf, documents=documents)
-        for _, term, weight, idf, documents in sorted(exact)
-    ]
+            rough.append((-weight * idf, term, weight, idf, documents))
+    rough.sort()
+    chosen = rough[:limit]
+    if not view.whole:
+        chosen = []
+        for _, term, weight, _, _ in rough[:limit]:
+            idf, documents = view.idf(field, term)
+            if documents or field == WORDS:
+                chosen.append((-weight * idf, term, weight, idf, documents))
+        chosen.sort()
+    return [QueryTerm(term, field, weight, idf, documents) for _, term, weight, idf, documents in chosen]
