@@ -255,3 +255,8 @@ def test_plain_text_has_the_same_runs_by_either_pattern(text: str) -> None:
     from recall_worker.analysis import _ASCII_RUNS, _RUNS
 
     assert _ASCII_RUNS.findall(text) == _RUNS.findall(text)
+
+
+def test_digits_newer_than_pythons_tables_are_no_error() -> None:
+    """NAG MUNDARI DIGIT ZERO, U+1E4F0: the regex library knows it before Python does."""
+    assert analyze("build \U0001e4f0 ok").words[0] == "build"

@@ -156,7 +156,8 @@ def normalise(text: str) -> str:
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-    plain: str = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit.group())), text)
+    # The regex library may know digits that are newer than Python's tables: they stay as they are.
+    plain: str = _FOREIGN_DIGIT.sub(lambda found: str(unicodedata.decimal(found[0], found[0])), text)
     return plain
 
 
