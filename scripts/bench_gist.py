@@ -5,7 +5,7 @@ In:    a dataset in BEIR layout, a folder of Markdown to paste from.   Out: reca
 Never: a paste of the same corpus: what surrounds a question shall have nothing to do with it.
 Next:  worker/recall_worker/gist.py, docs/decisions/0011-long-prompts.md
 
-    python scripts/bench_gist.py ../shared/data/xquad-en --paste ../shared/data/vault-til --json
+    scripts/bench gist ../shared/data/xquad-en --paste ../shared/data/vault-til --json
 """
 
 from __future__ import annotations
