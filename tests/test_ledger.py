@@ -176,7 +176,9 @@ def test_damage_is_found_when_opening(path: Path, harm: str) -> None:
         else:
             file.seek(size // 2 // 4096 * 4096)
             file.write(b"\xff" * 4096)
-    with pytest.raises(LedgerError, match=r"the ledger is damaged .*Move it away and run `recall rebuild`"):
+    with pytest.raises(
+        LedgerError, match=r"the ledger is damaged .*`recall rebuild`: either sets the file aside"
+    ):
         Ledger.open(path)
 
 

@@ -26,12 +26,13 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from recall_worker.answer import Answerer
 from recall_worker.config import Config
-from recall_worker.errors import RecallError, UsageError, WorkerError
+from recall_worker.errors import LedgerDamaged, RecallError, UsageError, WorkerError
 from recall_worker.explain import above_of, explain, read_order
 from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.keeper import EncoderKeeper
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_recovery import begin_anew, open_ledger
 from recall_worker.locks import lock_inode, worker_lock
 from recall_worker.projects import Projects
 from recall_worker.rebuild import rebuild, remove_other_generations, serving_generation
@@ -54,6 +55,9 @@ RETIRE_S: Final = 15.0
 """Seconds for which a replaced generation stays open for searches that began on it."""
 
 ANSWER_THREADS: Final = 4
+
+LEDGER_ATTEMPTS: Final = 3
+"""Times that one process begins a ledger; damage that returns each time is the disk's, and no new file helps."""
 
 
 class Daemon:
@@ -94,9 +98,14 @@ class Daemon:
         self._pace_s = 0.0
         self._rebuilding = False
         self._lock_inode = lock_inode(config.state_dir)
+        self._damage: LedgerDamaged | None = None
 
     async def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first."""
+        """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first.
+
+        Raises:
+            LedgerDamaged: The ledger turned out to be damaged; everything is closed by then.
+        """
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._stop.set)
         server = Server(answer=self._answer, control=self._control)
@@ -119,6 +128,8 @@ class Daemon:
             for pool in (self._refreshing, self._embedding, self._answering):
                 await asyncio.to_thread(pool.shutdown, cancel_futures=True)
             self._index.close()
+        if self._damage is not None:
+            raise self._damage
 
     def _schedule(self) -> None:
         """Hand every recurring job to APScheduler."""
@@ -161,6 +172,9 @@ class Daemon:
         async def run() -> None:
             try:
                 await job()
+            except LedgerDamaged as error:
+                self._damage = error
+                self._stop.set()
             except RecallError as error:
                 self._note_failure(name, str(error))
             except Exception as error:
@@ -346,13 +360,22 @@ def serve(config: Config) -> None:
 
     Raises:
         AlreadyRunning: One runs on this state folder.
-        LedgerError: The ledger is damaged.
+        LedgerError: The ledger cannot be opened, or is damaged again each time it was begun anew.
     """
     with worker_lock(config.state_dir):
         _log_to(config.state_dir / "worker.log")
         os.chdir(config.state_dir)
-        with Ledger.open(config.state_dir / "ledger.sqlite3") as ledger:
-            asyncio.run(_run(config, ledger))
+        path = config.state_dir / "ledger.sqlite3"
+        ledger = open_ledger(path)
+        for attempts_left in reversed(range(LEDGER_ATTEMPTS)):
+            try:
+                with ledger:
+                    asyncio.run(_run(config, ledger))
+                return
+            except LedgerDamaged as damage:
+                if not attempts_left:
+                    raise
+                ledger = begin_anew(path, damage)
 
 
 async def _run(config: Config, ledger: Ledger) -> None:

@@ -5,7 +5,8 @@
     ├── ConfigError            3  recall.toml, an environment variable or a flag has a bad value
     ├── VaultError             4  the vault as a whole cannot be read
     │   └── NoteError          4  one file of it cannot be read: costs no other file
-    ├── LedgerError            5  the SQLite ledger cannot be opened or is damaged
+    ├── LedgerError            5  the SQLite ledger cannot be opened
+    │   └── LedgerDamaged      5  it is damaged: the worker sets it aside and reads the vault anew
     ├── LexicalIndexError      6  the Whoosh index cannot be opened or is damaged
     ├── ModelError             7  the encoder is missing, damaged or does not load
     ├── WorkerError            8  the worker is not there or does not answer
@@ -81,6 +82,23 @@ class LedgerError(RecallError):
     """The SQLite ledger cannot be opened or is damaged."""
 
     exit_code = 5
+
+
+class LedgerDamaged(LedgerError):  # noqa: N818 - the state of a file, as SnapshotsDiffer
+    """The SQLite ledger is damaged.
+
+    Args:
+        path: The ledger.
+        detail: What was found, in SQLite's words.
+    """
+
+    def __init__(self, path: Path, detail: str) -> None:
+        self.path = path
+        self.detail = detail
+        super().__init__(
+            f"{path}: the ledger is damaged ({detail}). Nothing was changed. Run `recall start` or "
+            "`recall rebuild`: either sets the file aside and reads the vault anew."
+        )
 
 
 class LexicalIndexError(RecallError):

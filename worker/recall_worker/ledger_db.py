@@ -8,6 +8,7 @@ Next:  worker/recall_worker/ledger.py
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,31 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from recall_worker.errors import LedgerError
-from recall_worker.ledger_schema import APPLICATION_ID, MIGRATIONS, Migration, migrate
+from recall_worker.errors import LedgerDamaged, LedgerError
+from recall_worker.ledger_schema import APPLICATION_ID, MARK_TABLES, MIGRATIONS, Migration, migrate
 
 BUSY_TIMEOUT_S: Final = 10.0
 """How long a statement waits for another process's lock."""
+
+FUTURE_VERSIONS: Final = 1_000
+"""Schema versions that a newer Recall may plausibly have; beyond is damage."""
+
+_NOT_THE_FILES_FAULT: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOLFS,
+    }
+)
+"""Errors that tell of disk, memory or rights; any other of the first queries means damage."""
 
 WAL_LIMIT_BYTES: Final = 64 << 20
 """A write-ahead log that grew past this is cut back after its checkpoint."""
@@ -42,18 +63,21 @@ class Database:
             migrations: The schema's steps.
 
         Raises:
-            LedgerError: It cannot be opened, is damaged, is another program's, or a newer Recall's.
+            LedgerDamaged: It is damaged.
+            LedgerError: It cannot be opened, is another program's, or a newer Recall's.
         """
         self.path = path
         self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         self._make_private()
-        with self._explained():
+        with self._explained(), self._meeting():
             self._writer = self._connect()
         try:
             with self._explained():
-                self._prepare(verify=verify, migrations=migrations)
+                with self._meeting():
+                    self._check(verify=verify, known_version=len(migrations))
+                self._prepare(migrations)
         except BaseException:
             self._writer.close()
             raise
@@ -161,27 +185,48 @@ class Database:
             raise
         return connection
 
-    def _prepare(self, *, verify: bool, migrations: Sequence[Migration]) -> None:
-        """Refuse what is not a sound ledger of a version known here, then bring it up to date."""
+    def _check(self, *, verify: bool, known_version: int) -> None:
+        """Refuse what is not a sound ledger of a version known here."""
         (version,) = self._writer.execute("PRAGMA user_version").fetchone()
         (application,) = self._writer.execute("PRAGMA application_id").fetchone()
-        (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != APPLICATION_ID:
+        tables = {name for (name,) in self._writer.execute("SELECT name FROM sqlite_master")}
+        if tables and application != APPLICATION_ID and not tables >= MARK_TABLES:
             raise LedgerError(
                 f"{self.path}: this SQLite file is not a ledger. Nothing was changed. "
                 "Move it away, or choose another state folder."
             )
-        if version > len(migrations):
+        if known_version < version <= FUTURE_VERSIONS:
             raise LedgerError(
                 f"{self.path}: written by a newer Recall (ledger version {version}, this one knows "
-                f"{len(migrations)}). Nothing was changed. Update Recall, or choose another state folder."
+                f"{known_version}). Nothing was changed. Update Recall, or choose another state folder."
             )
+        if tables and (application != APPLICATION_ID or not 0 < version <= known_version):
+            raise self._damaged(f"its header says version {version} of application {application}")
         if verify and tables:
             (verdict,) = self._writer.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise self._damaged(verdict)
+            # No query that only reads tells of a header that forbids writing.
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.execute(f"PRAGMA user_version = {version}")
+            self._writer.execute("ROLLBACK")
+
+    @contextmanager
+    def _meeting(self) -> Iterator[None]:
+        """The first queries: one that fails though disk, memory and rights are in order tells of damage."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            is_protected = _code(error) == sqlite3.SQLITE_READONLY and not os.access(self.path, os.W_OK)
+            if is_protected or _code(error) in _NOT_THE_FILES_FAULT:
+                raise
+            raise self._damaged(str(error)) from error
+
+    def _prepare(self, migrations: Sequence[Migration]) -> None:
+        """Set the file's lasting modes and bring it up to date."""
         self._writer.execute("PRAGMA journal_mode = WAL")
         self._writer.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
         if version < len(migrations):
             with self.write() as connection:
                 migrate(connection, migrations=migrations)
@@ -199,9 +244,11 @@ class Database:
             raise self._explain(error) from error
 
     def _explain(self, error: sqlite3.DatabaseError) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        code = _code(error)
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "decode to UTF-8" in str(error):
             return self._damaged(str(error))
+        if code not in _NOT_THE_FILES_FAULT and (found := self._find_damage()):
+            return self._damaged(found)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             what, fix = "is held by another process", "Try again when that has ended."
         elif code == sqlite3.SQLITE_FULL:
@@ -210,13 +257,24 @@ class Database:
             what, fix = f"cannot be used ({error})", "Check the state folder's disk and permissions."
         return LedgerError(f"{self.path}: the ledger {what}. The last change was undone. {fix}")
 
-    def _damaged(self, detail: str) -> LedgerError:
-        first_line = detail.strip().splitlines()[-1] if detail.strip() else "no detail"
-        return LedgerError(
-            f"{self.path}: the ledger is damaged ({first_line}). Nothing was changed. Move it away and run "
-            "`recall rebuild`: everything comes back from the vault, but for the "
-            "days undated notes were first seen."
-        )
+    def _find_damage(self) -> str | None:
+        """Whether a query that should never fail did so for the file's sake; reads all of it, indexes too."""
+        try:
+            with closing(self._connect()) as connection:
+                (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                if verdict == "ok" and connection.execute("PRAGMA foreign_key_check").fetchone():
+                    verdict = "a row refers to one that is not there"
+        except sqlite3.DatabaseError as error:
+            return str(error) if _code(error) == sqlite3.SQLITE_CORRUPT else None
+        return None if verdict == "ok" else str(verdict)
+
+    def _damaged(self, detail: str) -> LedgerDamaged:
+        return LedgerDamaged(self.path, detail.strip().splitlines()[-1] if detail.strip() else "no detail")
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    """SQLite's primary result code; 0 where the module itself complains."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def in_batches(items: Sequence[object], size: int = 500) -> Iterator[tuple[str, Sequence[object]]]:

@@ -16,6 +16,9 @@ from typing import Final
 APPLICATION_ID: Final = 0x5265636C
 """`PRAGMA application_id`, "Recl": tells a ledger from any other SQLite file."""
 
+MARK_TABLES: Final = frozenset({"meta", "files", "records", "passages", "changes"})
+"""Tables that together tell a ledger whose `application_id` was damaged from another program's file."""
+
 Migration = Callable[[sqlite3.Connection], None]
 
 # A record's primary key is its place in the order first seen: an id may change (a person adds `id:`), that

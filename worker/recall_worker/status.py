@@ -21,6 +21,7 @@ from recall_worker.errors import FrameError
 from recall_worker.frames import SnapshotFrame, unpack_snapshot
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_recovery import read_set_aside
 from recall_worker.pending import NOTHING_PENDING, render_pending
 from recall_worker.publish import snapshot_name
 from recall_worker.records import EVERYWHERE
@@ -61,6 +62,10 @@ def read_status(
         for scope in [EVERYWHERE, *sorted(ledger.project_names())]
     ]
     failures = list(worker["failures"]) if worker else []
+    failures += [
+        {"job": "ledger", "message": kept.message(), "at": kept.at.timestamp()}
+        for kept in read_set_aside(config.state_dir)
+    ]
     failed_encoder = encoder is not None and str(encoder["state"]).startswith("failed")
     left_out = sum(len(item["left_out"]) for item in scopes)
     return {

@@ -108,7 +108,7 @@ def _by_worker(config: Config, bars: Bars, *, confirm_empty: bool) -> dict[str, 
 def _here(config: Config, bars: Bars, *, embed: bool, confirm_empty: bool) -> dict[str, Any]:
     """Do it in this process, as the worker would."""
     from recall_worker.keeper import make_encoder
-    from recall_worker.ledger import Ledger
+    from recall_worker.ledger_recovery import open_ledger
     from recall_worker.locks import worker_lock
     from recall_worker.projects import Projects
     from recall_worker.rebuild import rebuild, remove_other_generations
@@ -117,7 +117,7 @@ def _here(config: Config, bars: Bars, *, embed: bool, confirm_empty: bool) -> di
     started = time.monotonic()
     with (
         worker_lock(config.state_dir, role="rebuild"),
-        Ledger.open(config.state_dir / "ledger.sqlite3") as ledger,
+        open_ledger(config.state_dir / "ledger.sqlite3") as ledger,
     ):
         encoder = make_encoder(config) if embed else None
         try:
