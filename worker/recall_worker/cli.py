@@ -124,7 +124,9 @@ def status(as_json: bool, **options: Any) -> None:
 @main.command()
 @config_options
 @click.option("--no-embed", is_flag=True, help="Leave missing vectors to the worker.")
-@click.option("--confirm-empty", is_flag=True, help="Forget everything if the vault has no notes any more.")
+@click.option(
+    "--confirm-empty", is_flag=True, help="Forget the notes that are gone, even most or all of them."
+)
 def rebuild(no_embed: bool, confirm_empty: bool, **options: Any) -> None:
     """Build the index afresh from the vault, beside the one that serves, then swap. Run it after bulk imports."""
     from recall_worker.commands.rebuild import run_rebuild

@@ -79,6 +79,7 @@ class Config:
         cache_ttl_s: Seconds that a prompt cache lives after its last use: while a session was seen within them, slot
             3's window is not chosen anew.
         max_stale_s: Seconds after which it is, whoever is there.
+        deletion_grace_h: Hours for which the notes of a vault that lost most of its files at once are kept.
         max_note_bytes: Larger files are reported and left out.
         projects: Name of a project to its directories, absolute.
         budget: Limits of the digest.
@@ -101,6 +102,7 @@ class Config:
     scan_idle_s: float = 30.0
     cache_ttl_s: float = 300.0
     max_stale_s: float = 900.0
+    deletion_grace_h: float = 24.0
     max_note_bytes: int = 2_000_000
     projects: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)

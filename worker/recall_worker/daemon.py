@@ -32,6 +32,7 @@ from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.keeper import EncoderKeeper
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_losses import read_root
 from recall_worker.ledger_recovery import begin_anew, open_ledger
 from recall_worker.locks import lock_inode, worker_lock
 from recall_worker.projects import Projects
@@ -109,8 +110,9 @@ class Daemon:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._stop.set)
         server = Server(answer=self._answer, control=self._control)
-        if self._ledger.record_count():
-            # What was known last time is right until the first scan says otherwise, and it is there at once.
+        if read_root(self._ledger) is not None:
+            # What was known last time is right until the first scan says otherwise, and it is there at once; but not
+            # what a first reading that was cut off has left.
             await self._in(self._refreshing, self._publisher.publish)
         await self._in(self._refreshing, self._index.follow)
         await server.start(self._config.state_dir)

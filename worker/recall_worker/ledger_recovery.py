@@ -17,14 +17,12 @@ from typing import Final
 
 from recall_worker.errors import LedgerDamaged, LedgerError
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_losses import expect_notes
 
 log = logging.getLogger(__name__)
 
 KEPT_FILES: Final = 3
 """Damaged ledgers that are kept; the oldest goes first."""
-
-EXPECTS_NOTES: Final = "expects_notes"
-"""`meta` key of a ledger begun anew: a vault without notes is then not simply a new one."""
 
 _PREFIX: Final = "ledger-damaged-"
 _SIDE_FILES: Final = ("-wal", "-shm")
@@ -89,7 +87,7 @@ def begin_anew(path: Path, damage: LedgerDamaged) -> Ledger:
         "ledger damaged detail=%r kept=%s: reading the vault anew. Lost: %s", damage.detail, kept.name, LOST
     )
     ledger = Ledger.open(path)
-    ledger.set_meta(EXPECTS_NOTES, kept.name)
+    expect_notes(ledger)
     return ledger
 
 

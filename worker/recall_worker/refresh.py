@@ -232,7 +232,7 @@ def read_vault(
 
     Args:
         full: Read every file again, whatever its size and time say.
-        confirm_empty: Take a vault without any note as meant, instead of keeping what is known.
+        confirm_empty: Take it as meant that most notes or all are gone, instead of keeping what is known.
         progress: Called with files done and files in all.
 
     Raises:
@@ -245,16 +245,18 @@ def read_vault(
         max_note_bytes=config.max_note_bytes,
         full=full,
         confirm_empty=confirm_empty,
+        grace_s=3_600 * config.deletion_grace_h,
         progress=progress,
     )
     log.log(
         logging.INFO if report.touched else logging.DEBUG,
-        "scan files=%d added=%d changed=%d renamed=%d removed=%d problems=%d ms=%d",
+        "scan files=%d added=%d changed=%d renamed=%d removed=%d held=%d problems=%d ms=%d",
         report.files,
         report.added,
         report.changed,
         report.renamed,
         report.removed,
+        report.held,
         len(report.problems),
         report.ms,
     )

@@ -20,6 +20,7 @@ from typing import Final
 
 from recall_worker.errors import NoteError, VaultError
 from recall_worker.ledger import Applied, FileChange, FileState, Ledger
+from recall_worker.ledger_losses import expects_notes, forget_loss, hold_back, remember_root
 from recall_worker.ledger_moves import find_moves, same_stat
 from recall_worker.records import Problem
 from recall_worker.vault import VaultFile, parse_note, read_note, walk_vault
@@ -31,6 +32,9 @@ BATCH_FILES: Final = 500
 
 BATCH_BYTES: Final = 16 << 20
 """Bytes read for one transaction, so that a vault of huge notes does not fill the memory."""
+
+GRACE_S: Final = 86_400.0
+"""How long the notes of a vault that lost most of its files are kept, seconds."""
 
 SETTLE_NS: Final = 2_000_000_000
 """Age from which a file's time tells that it has not changed; the coarsest clocks tick every two seconds."""
@@ -47,6 +51,7 @@ class ScanReport:
         changed: Records that say something else than before.
         renamed: Files that were recognised at another path.
         removed: Records that are gone.
+        held: Files that are gone, so many at once that their records were kept for now.
         problems: Everything a person should mend, also from earlier scans.
         seq: Position of the ledger's change log afterwards.
         ms: Time taken, milliseconds.
@@ -58,6 +63,7 @@ class ScanReport:
     changed: int
     renamed: int
     removed: int
+    held: int
     problems: tuple[Problem, ...]
     seq: int
     ms: int
@@ -76,6 +82,8 @@ def scan(
     max_note_bytes: int,
     full: bool = False,
     confirm_empty: bool = False,
+    grace_s: float = GRACE_S,
+    now: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScanReport:
     """Bring the ledger up to date with the vault, one durable batch after the other.
@@ -85,7 +93,9 @@ def scan(
         today: The day that stands in for the date of undated records seen for the first time.
         max_note_bytes: Larger files are a problem and keep what was last read of them.
         full: Read and parse every file, whatever its size, time and sha256 say.
-        confirm_empty: Forget every record if the vault has no files any more.
+        confirm_empty: Forget what is gone, even if that is most of the vault or all of it.
+        grace_s: How long a loss of most files is held back without that, seconds.
+        now: Seconds since the epoch; defaults to the clock's.
         progress: Called after each batch with files done and files to do.
 
     Raises:
@@ -97,7 +107,7 @@ def scan(
     unlisted: list[Problem] = []
     files = {file.path: file for file in walk_vault(vault, on_problem=unlisted.append)}
     known = ledger.files()
-    if not files and known and not confirm_empty:
+    if not files and not confirm_empty:
         _refuse_emptied(vault, ledger)
     ledger.set_unlisted(unlisted)
     out_of_sight = tuple(problem.path for problem in unlisted if problem.fatal)
@@ -107,7 +117,16 @@ def scan(
         ledger.relocate(moves)
         known = {path: state for path, state in ledger.files().items() if path in files or path in known}
     due = [file for path, file in sorted(files.items()) if full or _is_due(file, known.get(path))]
-    applied = _apply_in_batches(ledger, reader, due, known, vanished=known.keys() - files, progress=progress)
+    vanished = known.keys() - files
+    held = False
+    if confirm_empty:
+        forget_loss(ledger)
+    else:
+        at = time.time() if now is None else now
+        held = hold_back(ledger, gone=len(vanished), known=len(known), vault=vault, grace_s=grace_s, now=at)
+    forgotten = set() if held else vanished
+    applied = _apply_in_batches(ledger, reader, due, known, vanished=forgotten, progress=progress)
+    remember_root(ledger, vault)
     return ScanReport(
         files=len(files),
         read=reader.count,
@@ -115,6 +134,7 @@ def scan(
         changed=applied.changed,
         renamed=len(moves),
         removed=applied.removed,
+        held=len(vanished) if held else 0,
         problems=tuple(ledger.problems()),
         seq=ledger.head_seq(),
         ms=round(1_000 * (time.monotonic() - started)),
@@ -133,9 +153,10 @@ def _is_due(file: VaultFile, state: FileState | None) -> bool:
 def _refuse_emptied(vault: Path, ledger: Ledger) -> None:
     """An emptied folder is more often a disk that was not mounted than a person who gave up all notes."""
     count = ledger.record_count()
-    if count:
+    if count or expects_notes(ledger):
+        before = f"{count} records were" if count else "a ledger that was lost since had"
         raise VaultError(
-            f"{vault}: no notes there any more, where {count} records were read before. Kept them all. "
+            f"{vault}: no notes there any more, where {before} read before. Kept them all. "
             "Bring the folder back, or confirm that it is meant to be empty with `recall rebuild --confirm-empty`."
         )
 

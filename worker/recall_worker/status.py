@@ -21,6 +21,7 @@ from recall_worker.errors import FrameError
 from recall_worker.frames import SnapshotFrame, unpack_snapshot
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
+from recall_worker.ledger_losses import read_loss
 from recall_worker.ledger_recovery import read_set_aside
 from recall_worker.pending import NOTHING_PENDING, render_pending
 from recall_worker.publish import snapshot_name
@@ -66,6 +67,8 @@ def read_status(
         {"job": "ledger", "message": kept.message(), "at": kept.at.timestamp()}
         for kept in read_set_aside(config.state_dir)
     ]
+    if loss := read_loss(ledger):
+        failures.append({"job": "vault", "message": loss.message(config.vault), "at": loss.since})
     failed_encoder = encoder is not None and str(encoder["state"]).startswith("failed")
     left_out = sum(len(item["left_out"]) for item in scopes)
     return {
