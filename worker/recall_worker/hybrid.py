@@ -8,6 +8,7 @@ Next:  worker/recall_worker/search.py
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 import threading
@@ -161,8 +162,16 @@ class HybridIndex:
                 touched = self._fill(lexical, progress)
             else:
                 touched = len(changes.added) + len(changes.removed)
-                if touched or changes.seq != lexical.seq:
-                    lexical.update(added=changes.added, removed=changes.removed, seq=changes.seq)
+                try:
+                    if touched or changes.seq != lexical.seq:
+                        lexical.update(added=changes.added, removed=changes.removed, seq=changes.seq)
+                except (LexicalIndexError, OSError) as error:
+                    if _lacks_room(error):
+                        raise
+                    log.warning("lexical index made again from the ledger: %s", error)
+                    lexical.close()
+                    lexical = self._fresh_lexical()
+                    self._fill(lexical, progress)
                 corpus = self._advanced(changes)
             self._show(lexical, corpus or self._read_corpus())
             return touched
@@ -347,6 +356,15 @@ class HybridIndex:
         if changes is not None and (changes.added or changes.removed):
             lexical.update(added=changes.added, removed=changes.removed, seq=changes.seq)
         return done
+
+
+def _lacks_room(error: BaseException | None) -> bool:
+    """True if the disk or a quota is full: the index is sound, and another one would have no room either."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _open_lexical(folder: Path) -> LexicalIndex:
