@@ -19,7 +19,7 @@ LAYERS = (
     ("text", "frames", "dates", "metrics", "scripts", "background", "prompts"),
     ("records", "alike"),
     ("config", "locks", "dataset"),
-    ("vault", "notes", "facts", "frontmatter", "sections", "passages", "tear", "withheld", "markdown"),
+    ("vault", "notes", "facts", "frontmatter", "sections", "passages", "tear", "withheld", "secret_*", "markdown"),
     ("ledger*",),
     ("scan", "projects"),
     ("corpus",),
@@ -62,6 +62,7 @@ OWNERS = {
     "tokenizers": ("encoder*",),
     "onnx": ("encoder*",),
     "onnxruntime": ("encoder*",),
+    "detect_secrets": ("secret_patterns",),
 }
 """Heavy or stateful libraries, each with the modules that wrap it."""
 

@@ -2,8 +2,8 @@
 
 Flow:  vault → [notes] → records → ledger
 In:    a path and bytes.   Out: record drafts with their passages, and what a person should mend.
-Never: an exception but NoteError; a private word in any of it; a clock (today comes from outside).
-Next:  worker/recall_worker/withheld.py, frontmatter.py, facts.py, sections.py, passages.py: a note's way
+Never: an exception but NoteError; a private word or a secret in any of it; a clock (today comes from outside).
+Next:  worker/recall_worker/withheld.py, secret_passages.py, frontmatter.py, facts.py, sections.py, passages.py
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from recall_worker.frontmatter import Header, find_front_matter, misplaced_front
 from recall_worker.markdown import Body, code_ranges, is_inside, parse_blocks
 from recall_worker.passages import TITLE_SEPARATOR, Heading, split_passages
 from recall_worker.records import PassageDraft, Problem, RecordDraft, RecordType
+from recall_worker.secret_passages import allowed_lines, find_in_note, withhold_keys, withhold_passages
 from recall_worker.sections import Part, split_headings, split_items, whole_note
 from recall_worker.text import tidy
 from recall_worker.withheld import drop_comments, withhold_private
@@ -76,18 +77,21 @@ def parse_note(path: str, data: bytes, *, max_bytes: int, today: dt.date) -> Par
     problems: list[Problem] = []
     if fences:
         above = withhold_private(path, file.part(*fences))
+        keys = withhold_keys(path, above.body)
         problems += above.problems
-        if parsed := parse_front_matter(path, above.body):
+        if parsed := parse_front_matter(path, keys.body):
+            problems += keys.problems
             header, body = parsed, file.part(len(file.lines) if above.is_open else fences[1] + 1)
         else:
             problems.append(Problem(path=path, line=fences[0], message=_NO_KEYS, fatal=False))
     public = withhold_private(path, body)
     visible = drop_comments(path, public.body)
     problems += _doubts(path, visible.body)
+    secret = find_in_note(path, visible.body, allowed=allowed_lines(public.body))
     facts, wrong = read_facts(path, header, today=today)
-    parts, more = _parts(path, visible.body, facts, today)
-    records = tuple(_records(path, parts, facts))
-    problems += [*public.problems, *visible.problems, *wrong, *more]
+    parts, more = _parts(path, secret.body, facts, today)
+    records = tuple(_records(path, withhold_passages(parts, secret.lines), facts))
+    problems += [*public.problems, *visible.problems, *secret.problems, *wrong, *more]
     return ParsedNote(records=records, problems=tuple(sorted(problems, key=lambda p: p.line or 0)))
 
 

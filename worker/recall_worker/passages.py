@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from recall_worker.markdown import Block, Body, Kind, parse_blocks
+from recall_worker.markdown import Block, Body, Kind, Range, parse_blocks
 from recall_worker.records import PassageDraft
 from recall_worker.tear import MAX_WEIGHT, SMALL_WEIGHT, TARGET_WEIGHT, Stretch, tear_block, weigh
 from recall_worker.text import tidy
@@ -62,14 +62,38 @@ def split_passages(body: Body, *, headings: tuple[Heading, ...]) -> tuple[Passag
         At least one passage if the body has a word.
     """
     text, starts = body.text, body.starts
-    if weigh(text) <= TARGET_WEIGHT:
-        whole = Stretch(start=len(text) - len(text.lstrip()), stop=len(text))
-        chunks = [[_Piece(stretch=whole, path=headings, is_heading=False, weight=0)]]
-    else:
-        sections = _sections(_pieces(text, starts, parse_blocks(body), headings))
-        chunks = _merge_small(list(chain.from_iterable(map(_pack, sections))))
+    chunks = _chunks(body, text, starts, headings)
     drafts = filter(None, (_draft(body, text, starts, chunk) for chunk in chunks))
     return tuple(replace(draft, ordinal=ordinal) for ordinal, draft in enumerate(drafts))
+
+
+def passage_lines(body: Body, *, headings: tuple[Heading, ...]) -> tuple[Range, ...]:
+    """Where `split_passages` would cut.
+
+    Args:
+        body: The record's lines, without the heading that is its title.
+        headings: What stands above it, outermost first.
+
+    Returns:
+        For each passage the indexes of its first line and the one after its last. Two passages share a line
+        that is torn between them.
+    """
+    text, starts = body.text, body.starts
+    return tuple(
+        (
+            bisect_right(starts, chunk[0].stretch.start) - 1,
+            bisect_right(starts, max(chunk[-1].stretch.stop - 1, 0)),
+        )
+        for chunk in _chunks(body, text, starts, headings)
+    )
+
+
+def _chunks(body: Body, text: str, starts: list[int], headings: tuple[Heading, ...]) -> list[_Chunk]:
+    if weigh(text) <= TARGET_WEIGHT:
+        whole = Stretch(start=len(text) - len(text.lstrip()), stop=len(text))
+        return [[_Piece(stretch=whole, path=headings, is_heading=False, weight=0)]]
+    sections = _sections(_pieces(text, starts, parse_blocks(body), headings))
+    return _merge_small(list(chain.from_iterable(map(_pack, sections))))
 
 
 def _pieces(

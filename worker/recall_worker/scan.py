@@ -23,9 +23,13 @@ from recall_worker.ledger import Applied, FileChange, FileState, Ledger
 from recall_worker.ledger_losses import expects_notes, forget_loss, hold_back, remember_root
 from recall_worker.ledger_moves import find_moves, same_stat
 from recall_worker.records import Problem
+from recall_worker.secret_patterns import RULES
 from recall_worker.vault import VaultFile, parse_note, read_note, walk_vault
 
 log = logging.getLogger(__name__)
+
+_RULES_KEY: Final = "secret_rules"
+"""Meta key of the ledger: by which rules every note in it was searched for secrets."""
 
 BATCH_FILES: Final = 500
 """Files in one transaction: what a crash costs at most, and how often progress shows."""
@@ -103,6 +107,11 @@ def scan(
         LedgerError: A batch could not be stored; earlier ones are.
     """
     started = time.monotonic()
+    is_outdated = ledger.get_meta(_RULES_KEY) != str(RULES)
+    if is_outdated and not ledger.file_count():
+        ledger.set_meta(_RULES_KEY, str(RULES))
+        is_outdated = False
+    full = full or is_outdated  # else a secret that is known now would stay
     reader = _Reader(ledger, today=today, max_note_bytes=max_note_bytes, full=full)
     unlisted: list[Problem] = []
     files = {file.path: file for file in walk_vault(vault, on_problem=unlisted.append)}
@@ -126,6 +135,8 @@ def scan(
         held = hold_back(ledger, gone=len(vanished), known=len(known), vault=vault, grace_s=grace_s, now=at)
     forgotten = set() if held else vanished
     applied = _apply_in_batches(ledger, reader, due, known, vanished=forgotten, progress=progress)
+    if is_outdated:
+        ledger.set_meta(_RULES_KEY, str(RULES))
     remember_root(ledger, vault)
     return ScanReport(
         files=len(files),
