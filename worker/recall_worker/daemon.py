@@ -100,6 +100,8 @@ class Daemon:
         self._rebuilding = False
         self._lock_inode = lock_inode(config.state_dir)
         self._damage: LedgerDamaged | None = None
+        self._served_seq: int | None = None
+        self._behind = False
 
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or an order to stop; the batch in hand is finished first.
@@ -212,7 +214,6 @@ class Daemon:
 
     def _refresh(self) -> None:
         self._answerer.conversations.hear_spooled_starts()
-        before = self._ledger.head_seq()
         report = read_vault(self._config, self._ledger, progress=lambda *_: self._refuse_if_stopping())
         self._last_scan = {
             "at": time.time(),
@@ -220,9 +221,13 @@ class Daemon:
             "ms": report.ms,
             "problems": len(report.problems),
         }
-        if report.touched or self._ledger.head_seq() != before or not self._publisher.published:
+        # Compared with what was served last, not with before this scan: an earlier round may have failed half-way.
+        head = self._ledger.head_seq()
+        self._behind = self._behind or report.touched > 0 or head != self._served_seq
+        if self._behind or not self._publisher.published:
             self._index.follow(lambda *_: self._refuse_if_stopping())
             self._publisher.publish()
+            self._behind, self._served_seq = False, head
         elif self._publisher.is_due():
             self._publisher.publish()
 

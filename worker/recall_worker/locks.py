@@ -66,7 +66,12 @@ def worker_lock(state_dir: Path, *, role: str = "worker") -> Iterator[None]:
             holder = lock_holder(state_dir)
             raise AlreadyRunning(state_dir, str(holder or "another process")) from error
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()} {role}\n".encode(), 0)
+        try:
+            os.pwrite(handle, f"{os.getpid()} {role}\n".encode(), 0)
+        except OSError as error:
+            raise RecallError(
+                f"{state_dir}: cannot keep state here ({error.strerror}). Nothing was changed. Make room."
+            ) from error
         yield
         os.ftruncate(handle, 0)
     finally:
