@@ -180,6 +180,7 @@ class Database:
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # what a person withholds later is overwritten
         except BaseException:
             connection.close()
             raise
