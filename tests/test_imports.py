@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     ("errors",),
-    ("text", "frames", "dates", "metrics", "scripts", "background", "prompts"),
+    ("text", "frames", "dates", "metrics", "scripts", "background", "own_digest", "prompts"),
     ("records", "alike"),
     ("config", "locks", "dataset"),
     ("vault", "notes", "facts", "frontmatter", "sections", "passages", "tear", "withheld", "secret_*", "markdown"),

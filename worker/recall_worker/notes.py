@@ -26,7 +26,7 @@ from recall_worker.records import PassageDraft, Problem, RecordDraft, RecordType
 from recall_worker.secret_passages import allowed_lines, find_in_note, withhold_keys, withhold_passages
 from recall_worker.sections import Part, split_headings, split_items, whole_note
 from recall_worker.text import tidy
-from recall_worker.withheld import drop_comments, withhold_private
+from recall_worker.withheld import drop_comments, drop_digests, withhold_private
 
 # UTF-32 first: its little-endian mark starts with that of UTF-16.
 _MARKS: Final = (
@@ -85,13 +85,14 @@ def parse_note(path: str, data: bytes, *, max_bytes: int, today: dt.date) -> Par
         else:
             problems.append(Problem(path=path, line=fences[0], message=_NO_KEYS, fatal=False))
     public = withhold_private(path, body)
-    visible = drop_comments(path, public.body)
+    shown = drop_comments(path, public.body)
+    visible = drop_digests(path, shown.body)
     problems += _doubts(path, visible.body)
     secret = find_in_note(path, visible.body, allowed=allowed_lines(public.body))
     facts, wrong = read_facts(path, header, today=today)
     parts, more = _parts(path, secret.body, facts, today)
     records = tuple(_records(path, withhold_passages(parts, secret.lines), facts))
-    problems += [*public.problems, *visible.problems, *secret.problems, *wrong, *more]
+    problems += [*public.problems, *shown.problems, *visible.problems, *secret.problems, *wrong, *more]
     return ParsedNote(records=records, problems=tuple(sorted(problems, key=lambda p: p.line or 0)))
 
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 import orjson
 import regex
 
+from recall_worker.own_digest import without_digest
+
 REMEMBERED_SESSIONS: Final = 256
 REMEMBERED_PROMPTS: Final = 3
 """Prompts of a session that a short one may stand on."""
@@ -137,7 +139,7 @@ def searchable(prompt: str) -> str:
 
     A custom command is searched by its arguments, the client's own commands and machine-made prompts by nothing.
     """
-    text = _typed(prompt)
+    text = without_digest(_typed(prompt))  # what we said ourselves would find itself
     command = SLASH_COMMAND.match(text)
     if MACHINE_MADE.match(text) or (command is not None and _is_clients(command)):
         return ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from recall_worker.markdown import Body, Range, code_ranges, is_inside, parse_blocks
+from recall_worker.own_digest import digest_ranges
 from recall_worker.records import Problem
 
 # Attributes need their "=": `ssh -i <private key>` is a gap to fill in. Japanese keyboards type ＜ and ＞.
@@ -113,6 +114,31 @@ def drop_comments(path: str, body: Body) -> Withheld:
             problem = _unpaired(path, _number(body, text, start), "<!-- is never closed by -->", "below it")
             return Withheld(body=body.without([*ranges, (start, len(text))]), problems=(problem,))
     return Withheld(body=body.without(ranges))
+
+
+def drop_digests(path: str, body: Body) -> Withheld:
+    """Leave out digests of ours that somebody keeps as a note: recalled again, they would grow each time.
+
+    Args:
+        path: Vault-relative path, for the problem.
+        body: Lines of the file below its front matter.
+
+    Returns:
+        The rest.
+    """
+    text = body.text
+    ranges = digest_ranges(text)
+    problems = tuple(
+        Problem(path=path, line=_number(body, text, start), message=_DIGEST, fatal=False)
+        for start, _ in ranges
+    )
+    return Withheld(body=body.without(ranges), problems=problems)
+
+
+_DIGEST: Final = (
+    "This is a digest that Recall made. Left it out: what it says is recalled from where it comes from. "
+    "Keep your own words about it, and take the digest out."
+)
 
 
 def _comment_end(text: str, opener: re.Match[str], code: list[Range]) -> int | None:
