@@ -68,6 +68,11 @@ class Note:
         )
 
 
+def _name(path: str) -> str:
+    """What stays of a path when the file moves."""
+    return path.split("/")[1]
+
+
 def _date(day: int) -> str:
     """A date of its own for each of the first twelve thousand notes."""
     return f"{1990 + day // 336}-{day // 28 % 12 + 1:02}-{day % 28 + 1:02}"
@@ -82,6 +87,8 @@ class Life:
     notes: dict[str, Note] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
+    edited: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
     made: int = 0
     process: subprocess.Popen[bytes] | None = None
 
@@ -119,6 +126,7 @@ class Life:
         path = path or f"{self.chance.choice('abcdef')}/{self.made:05}.md"
         if path in self.notes:
             self.gone.append(self.notes[path].token)
+            self.edited.add(_name(path))
         target = self.vault / path
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.new")
@@ -147,13 +155,14 @@ class Life:
             yield
 
     def move(self, old: str) -> None:
-        """Rename a file; the record's id goes on being its first path."""
-        new = f"{self.chance.choice('ghijk')}/{old.split('/')[1]}"
+        """Rename a file; its record keeps its place in the order first seen."""
+        new = f"{self.chance.choice('ghijk')}/{_name(old)}"
         if new in self.notes:
             return
         (self.vault / new).parent.mkdir(exist_ok=True)
         (self.vault / old).rename(self.vault / new)
         self.notes[new] = self.notes.pop(old)
+        self.moved.add(_name(old))
 
     def start(self) -> None:
         """Start a worker and do not wait for it."""
@@ -249,10 +258,16 @@ def _check_ledger(life: Life, errors: dict[str, list[str]]) -> None:
         if len(found) > len(life.notes):
             errors["digest"].append(f"{len(found) - len(life.notes)} records of notes that are gone")
         for path, note in life.notes.items():
-            name, record = path.split("/")[1], found.get(note.token)
+            name, record = _name(path), found.get(note.token)
+            if name in life.edited & life.moved:
+                life.seen.pop(
+                    name, None
+                )  # another name and another text at once: nobody can tell it is the same
             if record is not None and life.seen.setdefault(name, record.first_seen) != record.first_seen:
                 errors["lost"].append(f"{path} lost its place in the order first seen")
                 life.seen[name] = record.first_seen
+        life.edited.clear()
+        life.moved.clear()
         config = Config(state_dir=life.state, vault=life.vault)
         shown = render(ledger.snapshot_records(), ledger.window(""), config.budget)
         file = unpack_snapshot((life.state / "snapshots" / snapshot_name(None)).read_bytes())

@@ -682,8 +682,13 @@ class EditedVault(RuleBasedStateMachine):
 
     @rule(old=st.sampled_from(PATHS), new=st.sampled_from(PATHS))
     def rename(self, old: str, new: str) -> None:
-        """Rename a note, over another one if there is one."""
-        if old in self.texts and old != new:
+        """Rename a note, over another one if there is one.
+
+        One that no scan has seen takes no path that was vacated since: nobody could tell that from a copy of what
+        stood there, edited afterwards.
+        """
+        is_unseen = self.texts.get(old) not in self.known
+        if old in self.texts and old != new and not (is_unseen and new in self.dirty):
             (self.vault / new).parent.mkdir(exist_ok=True)
             (self.vault / old).replace(self.vault / new)
             self.texts[new] = self.texts.pop(old)

@@ -8,6 +8,7 @@ Next:  worker/recall_worker/scan.py
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -19,6 +20,24 @@ from recall_worker.vault import VaultFile
 def same_stat(file: VaultFile, state: FileState | None) -> bool:
     """True if size and time are those of the last reading."""
     return state is not None and (file.size, file.mtime_ns) == (state.size, state.mtime_ns)
+
+
+def without_moved(files: Mapping[str, VaultFile], known: Mapping[str, FileState]) -> dict[str, VaultFile]:
+    """Leave out files that were renamed while the walk was on, and so were listed at both places.
+
+    Taken for a copy, the new path would begin as another record. A rename keeps size and time: only where a new path
+    has those of a known one is the disk asked again.
+
+    Args:
+        files: What the walk found, by path.
+        known: The ledger's files, by path.
+    """
+    arrived = {(file.size, file.mtime_ns) for path, file in files.items() if path not in known}
+    return {
+        path: file
+        for path, file in files.items()
+        if path not in known or (file.size, file.mtime_ns) not in arrived or os.path.lexists(file.location)
+    }
 
 
 def find_moves(

@@ -21,7 +21,7 @@ from typing import Final
 from recall_worker.errors import NoteError, VaultError
 from recall_worker.ledger import Applied, FileChange, FileState, Ledger
 from recall_worker.ledger_losses import expects_notes, forget_loss, hold_back, remember_root
-from recall_worker.ledger_moves import find_moves, same_stat
+from recall_worker.ledger_moves import find_moves, same_stat, without_moved
 from recall_worker.records import Problem
 from recall_worker.secret_patterns import RULES
 from recall_worker.vault import VaultFile, parse_note, read_note, walk_vault
@@ -116,6 +116,7 @@ def scan(
     unlisted: list[Problem] = []
     files = {file.path: file for file in walk_vault(vault, on_problem=unlisted.append)}
     known = ledger.files()
+    files = without_moved(files, known)
     if not files and not confirm_empty:
         _refuse_emptied(vault, ledger)
     ledger.set_unlisted(unlisted)
