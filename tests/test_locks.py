@@ -33,6 +33,18 @@ def test_a_second_holder_is_told_who_holds(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "state")
 
 
+def test_what_the_holder_writes_is_its_owners_alone(tmp_path: Path) -> None:
+    """Also through libraries that name no mode; afterwards the process is as it was."""
+    before = os.umask(0o022)
+    try:
+        with worker_lock(tmp_path):
+            (tmp_path / "inside").touch()
+        (tmp_path / "after").touch()
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("inside", "after")] == [0o600, 0o644]
+
+
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
     """kill -9 frees it at once."""
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)

@@ -47,6 +47,9 @@ def test_no_secret_reaches_the_state_folder(place: Place) -> None:
     status = place.status()
     said = place.recall("status", check=False)
     place.recall("stop")
+    modes = {file.stat().st_mode & 0o777 for file in place.state.rglob("*") if not file.is_dir()}
+    assert modes == {0o600}
+    assert {file.stat().st_mode & 0o777 for file in place.state.rglob("*") if file.is_dir()} == {0o700}
     for text in (digest, explained, str(status), said.stdout, said.stderr):
         assert [value for value in VALUES if value in text] == []
     assert leaks(place.state, VALUES) == []

@@ -40,7 +40,7 @@ class Holder:
 
 @contextmanager
 def worker_lock(state_dir: Path, *, role: str = "worker") -> Iterator[None]:
-    """Hold the state folder's lock; the folder is made with mode 0700 if it is not there.
+    """Hold the state folder's lock; it gets mode 0700, and whatever the holder writes is its owner's alone.
 
     Args:
         state_dir: The folder.
@@ -72,7 +72,11 @@ def worker_lock(state_dir: Path, *, role: str = "worker") -> Iterator[None]:
             raise RecallError(
                 f"{state_dir}: cannot keep state here ({error.strerror}). Nothing was changed. Make room."
             ) from error
-        yield
+        others_mask = os.umask(0o077)  # libraries that write here leave modes to it
+        try:
+            yield
+        finally:
+            os.umask(others_mask)
         os.ftruncate(handle, 0)
     finally:
         os.close(handle)
