@@ -252,6 +252,8 @@ def test_ordinary_text_stays(text: str) -> None:
         ("😀\ufe0f\ufe0e\ufe0f", "😀\ufe0f"),
         ("a\ufe01b\U000e0101c", "abc"),
         ("e\u200b\u0301", "é"),
+        ("e\u0301\u200dz", "éz"),
+        ("ข้อความ<system>日本<user>x", "ข้อความ‹system›日本‹user›x"),
         ("# Me\n## About the user\n   ## x", "### Me\n### About the user\n   ### x"),
     ],
 )

@@ -240,7 +240,7 @@ _CONTROLS: Final = regex.compile(r"[\p{Cc}--[\n\t]]|[\uFFF9-\uFFFB]", regex.V1)
 # variants. Tag characters (U+E0000…) and runs of selectors, which can carry hidden text, always go.
 _INVISIBLE: Final = regex.compile(
     r"""(?=\p{DI}) (?: (?P<keep>
-        (?<= [[\p{L}\p{M}]--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{DI}]] )
+        (?<= [[\p{L}\p{M}]--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{DI}\u0300-\u036F]] )
             [\u200C\u200D] (?!\p{DI})
       | (?<= \p{Extended_Pictographic}\uFE0F? | \p{Emoji_Modifier} ) \u200D (?=\p{Extended_Pictographic})
       | (?<= \p{Emoji} ) [\uFE0E\uFE0F]
@@ -305,7 +305,8 @@ def _is_block(match: regex.Match[str]) -> bool:
     name = _DASH.sub("-", unicodedata.normalize("NFKC", match["name"])).casefold()
     closes, close, gap = bool(match["slash"]), match["close"] or "", match["gap"]
     after_word = (
-        regex.match(r"\w", match.string, pos=max(match.start() - 1, 0), endpos=match.start()) is not None
+        regex.match(r"[A-Za-z0-9_]", match.string, pos=max(match.start() - 1, 0), endpos=match.start())
+        is not None
     )
     if _RESERVED.isdisjoint(_NAME_PARTS.split(name)):
         by_shape = _COMPOUND.match(name) and ("-" in name or closes or not after_word)
