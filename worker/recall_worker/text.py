@@ -240,8 +240,8 @@ _CONTROLS: Final = regex.compile(r"[\p{Cc}--[\n\t]]|[\uFFF9-\uFFFB]", regex.V1)
 # variants. Tag characters (U+E0000…) and runs of selectors, which can carry hidden text, always go.
 _INVISIBLE: Final = regex.compile(
     r"""(?=\p{DI}) (?: (?P<keep>
-        (?<= [[\p{L}\p{M}]--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{DI}\u0300-\u036F]] )
-            [\u200C\u200D] (?!\p{DI})
+        (?<= [[\p{L}\p{M}]--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{DI}]] )
+            (?<! [\u0300-\u036F] ) [\u200C\u200D] (?!\p{DI})
       | (?<= \p{Extended_Pictographic}\uFE0F? | \p{Emoji_Modifier} ) \u200D (?=\p{Extended_Pictographic})
       | (?<= \p{Emoji} ) [\uFE0E\uFE0F]
       | (?<= [\p{Han}\p{Sm}\p{Myanmar}] ) [\uFE00-\uFE0D\U000E0100-\U000E01EF]
