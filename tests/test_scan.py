@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from recall_worker.errors import VaultError
-from recall_worker.ledger import Ledger
-from recall_worker.records import Record, RecordId, RecordType
+from recall_worker.ledger import FileChange, Ledger
+from recall_worker.notes import parse_note
+from recall_worker.records import Record, RecordDraft, RecordId, RecordType
 from recall_worker.scan import BATCH_FILES, ScanReport, scan
 
 DAY = dt.date(2026, 11, 2)
@@ -139,6 +140,25 @@ def test_an_unchanged_vault_is_not_read(vault: Path, ledger: Ledger) -> None:
     with commits(vault) as count_commits:
         report = look(vault, ledger)
         assert (report.files, report.read, report.touched, count_commits()) == (1, 0, 0, 0)
+
+
+def test_new_rules_for_secrets_read_every_note_again(vault: Path, ledger: Ledger) -> None:
+    """A note that has not changed is read once more when the rules have, and loses what they find."""
+    write(vault, "a.md", "one")
+    write(vault, "b.md", "Password: hunter2")
+    assert look(vault, ledger).added == 1
+    ledger.set_meta("secret_rules", "0")
+    stale = FileChange(state=ledger.files()["b.md"], drafts=parsed("b.md", "Pass word: hunter2"), problems=())
+    ledger.apply([stale], today=DAY)
+    assert ledger.record_count() == 2
+    report = look(vault, ledger)
+    assert (report.read, report.removed, [problem.path for problem in report.problems]) == (2, 1, ["b.md"])
+    assert look(vault, ledger).read == 0
+
+
+def parsed(path: str, text: str) -> tuple[RecordDraft, ...]:
+    """Records of a note that has no secret."""
+    return parse_note(path, text.encode(), max_bytes=MAX_BYTES, today=DAY).records
 
 
 def test_a_touched_file_changes_nothing(vault: Path, ledger: Ledger) -> None:
