@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from recall_worker.floor import CONSIDERED, CROWD, LENT, LOOSE_WEIGHT, STANDS_OUT, UNRELATED_MEANING, rate
 from recall_worker.fusion import Meaning, Scores
+from recall_worker.hybrid import PRIOR_PASSAGES
 from recall_worker.languages import NO_CROWD
 from recall_worker.lexical import LexicalScores
+from recall_worker.lexical_scoring import Bm25, lucene_idf
 from tests.lexical_helpers import filled, ids
 
 PROMPT = "vacuum freezes the orders table"
@@ -29,7 +31,10 @@ def meaning_of(score: Sequence[float], same: Sequence[bool] | None = None) -> Me
 
 def words(tmp_path: Path, notes: Sequence[str], prompt: str = PROMPT) -> LexicalScores:
     """The words' half of a prompt over some notes."""
-    return filled(tmp_path / "lexical", list(notes)).scores(prompt, ids(len(notes)))
+    bm25 = Bm25(
+        idf=lambda count, with_term: lucene_idf(count + PRIOR_PASSAGES, with_term)
+    )  # as in production
+    return filled(tmp_path / "lexical", list(notes), bm25=bm25).scores(prompt, ids(len(notes)))
 
 
 def above(
@@ -72,6 +77,13 @@ def test_a_prompt_of_stop_words_is_held_by_nothing(tmp_path: Path) -> None:
     found = words(tmp_path, ["what did you do to it then", FAR], "what did you do")
     assert found.held(np.array([0]))[0] < 0.5
     assert not (above(found, meaning_of([2.0, 0.0])) >= 0).any()
+
+
+def test_the_one_common_word_of_a_short_prompt_is_little(tmp_path: Path) -> None:
+    """To hold all of "what is my name?" is to hold a word that a fifth of the notes have."""
+    notes = [f"The name of service {n} stands in its chart." for n in range(12)] + [FAR] * 48
+    rated = above(words(tmp_path, notes, "what is my name?"), meaning_of([1.5] * 12 + [0.0] * 48))
+    assert not (rated >= 0).any()
 
 
 def test_many_close_notes_do_not_silence_each_other(tmp_path: Path) -> None:

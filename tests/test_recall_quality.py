@@ -75,7 +75,7 @@ def test_a_colleagues_words_find_the_note(finder: Finder) -> None:
     ]
     shares = by_language(prompts, right)
     print("found", {language: round(share, 2) for language, share in shares.items()})
-    assert shares["en"] >= 0.70
+    assert shares["en"] >= 0.65
     assert shares["th"] >= 0.50
     assert shares["ja"] >= 0.50
 

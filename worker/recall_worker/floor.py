@@ -25,7 +25,7 @@ CONSIDERED: Final = 64
 HELD_WEIGHT: Final = 13.0
 """Standard deviations of cosine that holding all of the prompt's words stands for."""
 
-BAR: Final = 4.75
+BAR: Final = 4.5
 """Relevance, less the crowding and half of the crowd's relevance, from which a passage is close."""
 
 CLUSTERED: Final = 3.5

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHE_BYTES: Final = 48 * 2**20
-HELD_PRIOR: Final = 2.0
+HELD_PRIOR: Final = 8.0
 ABSENT_WEIGHT: Final = 0.5
 _MANY_SEGMENTS: Final = 16
 _MANY_DELETED: Final = 0.2
@@ -63,7 +63,8 @@ class LexicalScores:
         """Tell how much of what the prompt says some passages hold, whatever their length.
 
         A word that the whole index lacks weighs half: in a small vault most words do, and it says little. The weight
-        of about half a rare word is always missing, so that a prompt of nothing but stop words is never held.
+        of two rare words is always missing, so that to hold the one common word of a short prompt, or its stop words,
+        is to hold little.
 
         Args:
             places: Places in `values`, shape (k,).
