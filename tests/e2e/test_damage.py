@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -24,9 +25,14 @@ def fill(place: Place) -> None:
     place.note("knowledge/zebra.md", "The zebrafinch service listens on port 7411.", date="2026-01-04")
 
 
+def ask(place: Place, prompt: str) -> str:
+    """What a new session gets for a prompt: nothing that was asked before plays a part."""
+    return place.digest(prompt, session_id=uuid4().hex)
+
+
 def is_right(place: Place) -> bool:
     """True if a prompt gets all slots that the notes ask for."""
-    digest = place.digest("zebrafinch port")
+    digest = ask(place, "Which port does the zebrafinch service use?")
     return "Never migrate" in digest and "ten connections" in digest and "7411" in digest
 
 
@@ -70,7 +76,12 @@ def test_a_ledger_damaged_under_the_worker_is_made_again(place: Place) -> None:
     place.note("lessons/late.md", "Written after the damage.", date="2026-01-05")
     place.wait(lambda: list(place.state.glob("ledger-damaged-*.sqlite3")))
     place.wait(lambda: place.status()["worker"])
-    place.wait(lambda: is_right(place) and "after the damage" in place.digest("zebrafinch port"))
+    place.wait(
+        lambda: (
+            is_right(place)
+            and "after the damage" in ask(place, "Which port does the zebrafinch service use?")
+        )
+    )
     assert place.status()["worker"]["pid"] == pid
 
 
@@ -87,7 +98,7 @@ def test_a_ledger_held_by_another_program_costs_a_wait(place: Place) -> None:
         while not release.is_set():
             assert is_right(place)
         other.execute("ROLLBACK")
-    place.wait(lambda: "Written meanwhile" in place.digest("zebrafinch port"))
+    place.wait(lambda: "Written meanwhile" in ask(place, "Which port does the zebrafinch service use?"))
     assert place.status()["failures"] == []
 
 
@@ -136,7 +147,9 @@ def test_an_index_damaged_before_the_start_is_made_again(place: Place, harm: Cal
     harm(lexical_folder(place))
     place.recall("start")
     place.note("knowledge/okapi.md", "The okapi queue holds 512 messages.", date="2026-01-05")
-    place.wait(lambda: is_right(place) and "512" in place.digest("okapi queue"))
+    place.wait(
+        lambda: is_right(place) and "512" in ask(place, "How many messages does the okapi queue hold?")
+    )
     assert place.status()["failures"] == []
 
 
@@ -148,7 +161,9 @@ def test_an_index_damaged_under_the_worker_is_made_again(place: Place, harm: Cal
     place.wait(lambda: is_right(place))
     harm(lexical_folder(place))
     place.note("knowledge/okapi.md", "The okapi queue holds 512 messages.", date="2026-01-05")
-    place.wait(lambda: is_right(place) and "512" in place.digest("okapi queue"))
+    place.wait(
+        lambda: is_right(place) and "512" in ask(place, "How many messages does the okapi queue hold?")
+    )
     place.wait(lambda: place.status()["failures"] == [])
 
 
@@ -159,7 +174,7 @@ def test_a_killed_workers_last_word_stands(place: Place) -> None:
     place.recall("start")
     place.wait(lambda: is_right(place))
     os.kill(place.status()["worker"]["pid"], signal.SIGKILL)
-    assert "Never migrate" in place.digest("zebrafinch port")
+    assert "Never migrate" in ask(place, "Which port does the zebrafinch service use?")
     place.recall("start")
     place.wait(lambda: is_right(place))
     assert json.loads(place.recall("status", "--json").stdout)["healthy"]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -59,22 +60,34 @@ def test_a_full_disk_keeps_the_last_good_digest(place: Place, small_disk: Path, 
     """Ledger, index or snapshot find no room, whichever is first: old slots stay, new ones come with the room."""
     fill(place)
     place.recall("start")
-    place.wait(lambda: "7041" in place.digest("number41 port"))
+    place.wait(
+        lambda: "7041" in place.digest("Which port does service number41 use?", session_id=uuid4().hex)
+    )
     filler = use_up(small_disk, leave=leave)
     for number in range(60):
         place.note(
             f"knowledge/late{number}.md", f"Later number{100 + number} has port {8000 + number}. " * 40
         )
     place.note("lessons/late.md", "Written on a full disk.", date="2026-01-05")
-    place.wait(lambda: place.status()["failures"] or "full disk" in place.digest("number41 port"))
-    digest = place.digest("number41 port")
+    place.wait(
+        lambda: (
+            place.status()["failures"]
+            or "full disk" in place.digest("Which port does service number41 use?", session_id=uuid4().hex)
+        )
+    )
+    digest = place.digest("Which port does service number41 use?", session_id=uuid4().hex)
     assert "Never migrate" in digest
     assert "ten connections" in digest
     assert "7041" in digest
     filler.unlink()
-    place.wait(lambda: "full disk" in place.digest("zzz") and "8041" in place.digest("number141 port"))
+    place.wait(
+        lambda: (
+            "full disk" in place.digest("zzz", session_id=uuid4().hex)
+            and "8041" in place.digest("Which port has number141?", session_id=uuid4().hex)
+        )
+    )
     place.wait(lambda: place.status()["failures"] == [])
-    assert "7041" in place.digest("number41 port")
+    assert "7041" in place.digest("Which port does service number41 use?", session_id=uuid4().hex)
 
 
 def test_a_start_on_a_full_disk_ends_with_a_word(place: Place, small_disk: Path) -> None:
@@ -82,15 +95,19 @@ def test_a_start_on_a_full_disk_ends_with_a_word(place: Place, small_disk: Path)
     fill(place)
     place.settings["autostart"] = "false"
     place.recall("start")
-    place.wait(lambda: "7041" in place.digest("number41 port"))
+    place.wait(
+        lambda: "7041" in place.digest("Which port does service number41 use?", session_id=uuid4().hex)
+    )
     command = place.hook_command()
     place.recall("stop")
     filler = use_up(small_disk)
     run = place.recall("start", check=False)
     if run.returncode:
         assert run.stderr.count("\n") == 1, run.stderr
-    assert "Never migrate" in place.digest("number41 port", command=command)
+    assert "Never migrate" in place.digest("Which port does service number41 use?", command=command)
     filler.unlink()
     place.recall("start")
-    place.wait(lambda: "7041" in place.digest("number41 port"))
+    place.wait(
+        lambda: "7041" in place.digest("Which port does service number41 use?", session_id=uuid4().hex)
+    )
     assert not list(place.state.glob("ledger-damaged-*"))

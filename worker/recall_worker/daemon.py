@@ -176,9 +176,6 @@ class Daemon:
         async def run() -> None:
             try:
                 await job()
-            except LedgerDamaged as error:
-                self._damage = error
-                self._stop.set()
             except RecallError as error:
                 self._note_failure(name, str(error))
             except Exception as error:
@@ -201,7 +198,12 @@ class Daemon:
             self._failures.remove(item)
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(pool, work)
+        try:
+            return await self._loop.run_in_executor(pool, work)
+        except LedgerDamaged as error:  # whoever meets it, a scan or a prompt: the ledger is begun anew
+            self._damage = error
+            self._stop.set()
+            raise
 
     async def _scan(self) -> None:
         """Vault → ledger → index → snapshots; what did not change is not touched."""
