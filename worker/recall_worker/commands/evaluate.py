@@ -52,6 +52,13 @@ def run_eval(
         dataset, theirs = halve(dataset)
         prompts += theirs
     questions = dataset.questions if dataset is not None else ()
+    fields = sorted({name for question in questions for name in question.fields})
+    if field is not None and field not in fields:
+        raise DatasetError(
+            folder / "queries.jsonl",
+            None,
+            f"no query has a field {field!r}; there are: {', '.join(fields) or 'none'}",
+        )
     with ExitStack() as stack:
         state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recall-eval-")))
         bars = stack.enter_context(Bars())
@@ -152,7 +159,11 @@ def _table(summary: Mapping[str, Any], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("ranking")
     for name in NAMES:
-        table.add_column(name, justify="right")
+        table.add_column(
+            name.replace("recall@", "R@").replace("mrr", "MRR").replace("ndcg", "nDCG"), justify="right"
+        )
     for ranking in ("bm25", "dense", "fused"):
-        table.add_row(ranking, *(f"{100 * summary[ranking][name]:.1f}" for name in NAMES))
+        measured = summary[ranking]
+        if any(measured.values()):  # no dense ranking without a model
+            table.add_row(ranking, *(f"{100 * measured[name]:.1f}" for name in NAMES))
     return table
