@@ -2,7 +2,8 @@
 
 Flow:  prompts → [asking] → search → digest
 In:    a prompt, the session's earlier ones, the index, the encoder.   Out: text for BM25, a vector for the dense half.
-Never: an earlier topic for a greeting or a farewell; an earlier prompt that counts as much as a later one.
+Never: an earlier topic for a greeting or a farewell; an earlier prompt that counts as much as a later one; a nod made
+       of a prompt that names something in the vault, whatever it sounds like.
 Next:  worker/recall_worker/search.py, docs/decisions/0011-long-prompts.md
 """
 
@@ -13,12 +14,16 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
+from recall_worker.analysis import expand, runs
+from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
 from recall_worker.gist import take_gist
 from recall_worker.hybrid import View
+from recall_worker.lexical_scoring import WORDS
 from recall_worker.search import count_informative
-from recall_worker.turns import Turn, TurnSense, judge_by_letters
+from recall_worker.turns import Turn, TurnSense, is_example, judge_by_letters, topicless_terms
 
 SAYS_LITTLE: Final = 3
 """A prompt with fewer informative terms stands on the earlier ones as well."""
@@ -31,6 +36,19 @@ ENOUGH_TERMS: Final = 8
 
 DECAY: Final = 0.5
 """What each earlier prompt's vector counts beside that of the next one, ratio."""
+
+FEW_PASSAGES: Final = 3
+FEW_SHARE: Final = 0.05
+"""A word that stands in more passages than these, and than this share of all, names none of them."""
+
+MOST_BIGRAMS: Final = 0.75
+"""Share of its terms that make a passage hold a run without spaces: a particle may hang on it."""
+
+_BIGRAMMED: Final = regex.compile(
+    r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]"
+)
+_LETTER: Final = regex.compile(r"\p{L}")
+_HIRAGANA: Final = regex.compile(r"[\p{Hiragana}ー]+")
 
 
 class QueryEncoder(Protocol):
@@ -84,12 +102,16 @@ def make_query(
     own = gist.text
     vector = encode(own)
     terms = count_informative(own)
-    turn = Turn.TOPIC
+    turn, little = Turn.TOPIC, terms < SAYS_LITTLE
     if terms <= JUDGED_TERMS:
         turn = judge_by_letters(own) if sense is None or vector is None else sense.judge(vector)
+    if turn is not Turn.TOPIC and not is_example(own) and names_topic(view, own):
+        # "thanks, and nginx?" asks about nginx; if that finds nothing, it was thanks, which stand on nothing.
+        earlier = () if turn is Turn.SOCIAL else earlier
+        turn, little = Turn.TOPIC, True
     if turn is Turn.SOCIAL:
         return NOTHING_ASKED
-    if turn is Turn.TOPIC and (terms >= SAYS_LITTLE or not earlier):
+    if turn is Turn.TOPIC and not (little and earlier):
         # Pieces about several things answer each other's questions badly: if none is close to all, ask the best alone.
         def best() -> Query:
             return Query(text=gist.best, vector=encode(gist.best), own=own)
@@ -104,6 +126,39 @@ def make_query(
     if turn is Turn.TOPIC and sense is not None and vector is not None:
         return Query(text=own, vector=vector, own=own, instead=leaning)
     return leaning()
+
+
+def names_topic(view: View, text: str) -> bool:
+    """Tell whether a short prompt has a word that stands in some passages of the vault, but in few.
+
+    A stop word of any language is none: two or three words do not tell which language they are in.
+    """
+    language = spaceless_language(text)
+    few = max(FEW_PASSAGES, int(FEW_SHARE * len(view.lexical)))
+    for run in runs(text):
+        if run.casefold() in stop_words_of([run] * 3):
+            continue
+        if _BIGRAMMED.match(run):
+            counts = (_count_holding(view, part) for part in without_stop_words(run, language))
+        else:
+            words = (word for word in expand(run).words if len(word) > 1 and _LETTER.search(word))
+            counts = (view.lexical.idf(word)[1] for word in words if word not in topicless_terms())
+        if any(1 <= count <= few for count in counts):
+            return True
+    return False
+
+
+def _count_holding(view: View, part: str) -> int:
+    """Passages that hold most of a part of a text without spaces; its bigrams meet by chance, seldom all at once."""
+    wanted = set(expand(part).words) - topicless_terms()
+    if len(wanted) < 2 or _HIRAGANA.fullmatch(part):  # hiragana alone is grammar
+        return 0
+    found = view.lexical.scores(part, view.corpus.ids)
+    held = np.zeros(len(found.documents), np.int64)
+    for term, impact in found.scored:
+        if impact is not None and term.field == WORDS and term.term in wanted:
+            held += impact.has(found.documents)
+    return int((held >= MOST_BIGRAMS * len(wanted)).sum())
 
 
 def fit(view: View, piece: str) -> float:

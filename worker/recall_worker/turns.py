@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from recall_worker.analysis import runs
+from recall_worker.analysis import expand, runs
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +86,20 @@ def judge_by_letters(text: str) -> Turn:
         if found is not None and (found[1] > best or kind is Turn.TOPIC):
             best, kind = found[1], turn
     return kind
+
+
+def is_example(text: str) -> bool:
+    """Tell whether a prompt is one of the examples that have no topic, but for case and punctuation."""
+    said = _letters(text)
+    return any(said in _spelled()[turn] for turn in (Turn.CONTINUE, Turn.SOCIAL))
+
+
+@cache
+def topicless_terms() -> frozenset[str]:
+    """Terms of `analyze()` in the examples that have no topic: a vault that holds *hello* makes none of it."""
+    examples = load_examples()
+    said = (line for turn in (Turn.CONTINUE, Turn.SOCIAL) for line in examples[turn])
+    return frozenset(term for line in said for run in runs(line) for term in expand(run).words)
 
 
 def load_turn_sense(encode: Callable[[Sequence[str]], Floats], *, name: str, folder: Path) -> TurnSense:
