@@ -69,8 +69,11 @@ def test_earlier_prompts_count_less(view: View) -> None:
 
 
 def test_a_few_words_are_searched_with_what_came_before(view: View) -> None:
-    """Their own count most."""
-    query = ask(view, "vpn?", SOONER, encoder=True)
+    """If nothing is close to them alone; their own count most."""
+    first = ask(view, "vpn?", SOONER, encoder=True)
+    assert (first.text, first.own) == ("vpn?", "vpn?")
+    assert first.instead is not None
+    query = first.instead()
     assert (query.text, query.own) == (f"vpn?\n{SOONER}", "vpn?")
     assert query.vector is not None
     assert query.vector[3] > query.vector[2] > 0

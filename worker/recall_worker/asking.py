@@ -123,7 +123,8 @@ def make_query(
         vectors = ([vector] if said else []) + [encode(text) for text in earlier]
         return Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
 
-    if turn is Turn.TOPIC and sense is not None and vector is not None:
+    judged = sense is not None and vector is not None
+    if turn is Turn.TOPIC and (judged or names_topic(view, own)):
         return Query(text=own, vector=vector, own=own, instead=leaning)
     return leaning()
 
