@@ -39,7 +39,7 @@ def once_per_session(turns: Sequence[Turn], *, ledger: Ledger, remind_every: int
         session = session.next_turn()
         current = publish(turn.snapshot, ledger)
         plan = plan_news(
-            current, current.sha256, EVERYWHERE, session, ledger=ledger, remind_every=remind_every
+            current, current.sha256, session, ledger=ledger, remind_every=remind_every
         ) or plan_whole(current, current.sha256, ledger=ledger, on_other=lambda: None)
         fresh = [hit for hit in turn.hits if not session.has(passage_token(hit), within=remind_every)]
         relevant = turn.relevant(fresh, shown=plan.shown or (), shown_units=plan.units)

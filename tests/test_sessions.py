@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from recall_worker.sessions import KEPT_RECEIVED, KEPT_S, Session, SessionMemory, session_key, token_of
+from recall_worker.sessions import (
+    KEPT_RECEIVED,
+    KEPT_S,
+    Session,
+    SessionMemory,
+    edition_token,
+    session_key,
+    token_of,
+)
 
 SHA256 = bytes(range(32))
 
@@ -94,3 +102,15 @@ def test_only_a_whole_snapshot_counts_as_a_reminder() -> None:
     session = Session().next_turn().with_snapshot("", SHA256, whole=True).next_turn()
     assert session.with_snapshot("", bytes(32), whole=False).sent[""].turn == 1
     assert session.with_snapshot("", bytes(32), whole=True).sent[""].turn == 2
+
+
+def test_an_edition_that_was_undone_is_news_again() -> None:
+    """Of a record the edition sent last counts, and of that one each passage."""
+    old, new = edition_token("r", "5432", "old"), edition_token("r", "6543", "new")
+    beside = edition_token("r", "beside", "new")
+    other = edition_token("s", "other", "other")
+    session = Session().with_received([old, other])
+    assert session.has(old, within=1)
+    session = session.with_received([new]).with_received([beside])
+    assert not session.has(old, within=1)
+    assert all(session.has(token, within=1) for token in (new, beside, other))

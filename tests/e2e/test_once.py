@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,17 @@ def test_every_turn_keeps_no_sessions(place: Place) -> None:
     assert ABOUT in place.digest(PROMPT)
     assert ABOUT in place.digest(PROMPT)
     assert not Path(place.state / "sessions").exists()
+
+
+def test_a_note_that_was_corrected_and_undone(once: Place) -> None:
+    """The session's last word about it would be the wrong one: it is shown again."""
+    once.digest(PROMPT)
+    for number, text in enumerate((NIGHT.replace("05:30", "06:30"), NIGHT)):
+        once.note("knowledge/night.md", text, date="2025-01-05")
+        once.wait(
+            lambda text=text, number=number: (
+                text in once.digest(PROMPT, session_id=f"{number}-{time.time_ns()}")
+            )
+        )
+        assert text in once.digest(PROMPT)
+    assert once.digest(PROMPT) == ""

@@ -41,7 +41,7 @@ from recall_worker.prompts import (
 from recall_worker.publish import Published
 from recall_worker.records import EVERYWHERE, Hit
 from recall_worker.search import search
-from recall_worker.sessions import Session, token_of
+from recall_worker.sessions import Session, edition_token
 from recall_worker.text import units
 from recall_worker.turns import TurnSense
 
@@ -185,7 +185,7 @@ class Answerer:
         held = request.snapshot_sha256
         if session is not None:
             remind_every = self._config.remind_every
-            news = plan_news(current, held, scope, session, ledger=self._ledger, remind_every=remind_every)
+            news = plan_news(current, held, session, ledger=self._ledger, remind_every=remind_every)
             if news is not None:
                 return news
         on_other = self._on_new_scope if scope != EVERYWHERE else lambda: None
@@ -262,5 +262,7 @@ class Answerer:
 
 
 def passage_token(hit: Hit) -> str:
-    """Names a passage as it is now: an edited one is another."""
-    return token_of(hit.record.id, hit.passage.text)
+    """Names a passage as it is shown now: with another text, title or date it is another."""
+    record, passage, date = hit.record, hit.passage, hit.record.date.isoformat()
+    said = "\0".join((date, passage.title_path, passage.text))
+    return edition_token(f"passage {record.id}", said, "\0".join((date, record.title, record.text)))

@@ -17,7 +17,7 @@ from recall_worker.frames import NO_SHA256, Mode
 from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
 from recall_worker.publish import Published
-from recall_worker.sessions import Session, token_of
+from recall_worker.sessions import Session, edition_token
 from recall_worker.snapshot import FIRST_LINE
 from recall_worker.text import escape_json, units
 
@@ -78,7 +78,7 @@ def plan_whole(
 
 
 def plan_news(
-    current: Published | None, held: bytes, scope: str, session: Session, *, ledger: Ledger, remind_every: int
+    current: Published | None, held: bytes, session: Session, *, ledger: Ledger, remind_every: int
 ) -> Plan | None:
     """Send a session only what is new since its last turn.
 
@@ -91,8 +91,8 @@ def plan_news(
     Returns:
         None if it must be sent whole: it has none, it was told too long ago, or what it was told no longer stands.
     """
-    # A project's snapshot mostly adds to that of everywhere: the one sent last will do.
-    sent = session.sent.get(scope) or next(reversed(session.sent.values()), None)
+    # Not the one that this scope was sent last: another scope may have said since what does not stand any more.
+    sent = next(reversed(session.sent.values()), None)
     if current is None or sent is None or session.turn - sent.turn >= remind_every:
         return None
     text, shown = current.snapshot.text, (*current.snapshot.shown, *current.pending_shown)
@@ -117,7 +117,7 @@ def plan_news(
     else:
         news = []
     news += _lines_with_headings(current.pending)
-    fresh = _without(news, lambda line: session.has(token_of(line), within=remind_every))
+    fresh = _without(news, lambda line: session.has(_line_token(line, shown), within=remind_every))
     prefix = "\n".join([FIRST_LINE, *fresh]) if fresh else ""
     return Plan(
         mode=Mode.PAYLOAD,
@@ -126,7 +126,7 @@ def plan_news(
         units=units(prefix),
         whole=False,
         sha256=current.sha256,
-        lines=tuple(token_of(line) for line in fresh if not _is_frame(line)),
+        lines=tuple(_line_token(line, shown) for line in fresh if not _is_frame(line)),
     )
 
 
@@ -163,8 +163,19 @@ def _with_pending(current: Published, *, mode: Mode) -> Plan:
         units=current.units,
         pending_units=current.units - snapshot.units,
         sha256=current.sha256,
-        lines=tuple(token_of(line) for line in current.pending.split("\n") if not _is_frame(line)),
+        lines=tuple(
+            _line_token(line, current.pending_shown)
+            for line in current.pending.split("\n")
+            if not _is_frame(line)
+        ),
     )
+
+
+def _line_token(line: str, shown: Sequence[ShownLike]) -> str:
+    """Names a line as its record's word; one that no record shows stands for itself."""
+    said = line.partition(") ")[2]
+    place = next((item.record_id for item in shown if said and item.text == said), line)
+    return edition_token(f"line {place}", line, line)
 
 
 def _lines_with_headings(text: str) -> list[str]:

@@ -70,9 +70,10 @@ class Session:
         return replace(self, turn=self.turn + 1)
 
     def has(self, token: str, *, within: int) -> bool:
-        """Whether a line or passage was sent in the last `within` turns."""
-        turn = self.received.get(token)
-        return turn is not None and self.turn - turn < within
+        """Whether a line or passage was sent in the last `within` turns, and its record in no other edition since."""
+        said = token[: 2 * _TOKEN]
+        turns = [turn for received, turn in self.received.items() if received[: 2 * _TOKEN] == said]
+        return any(self.turn - turn < within for turn in turns)
 
     def with_snapshot(self, scope: str, sha256: bytes, *, whole: bool) -> Session:
         """Note that the session now has this snapshot.
@@ -80,22 +81,41 @@ class Session:
         Args:
             whole: It was sent whole in this turn, not only what is new in it.
         """
-        before = self.sent.get(scope)
-        turn = self.turn if whole or before is None else before.turn
+        last = next(reversed(self.sent.values()), None)
+        turn = self.turn if whole or last is None else last.turn
         others = {name: sent for name, sent in self.sent.items() if name != scope}
         kept = dict(list(others.items())[1 - KEPT_SCOPES :])
         return replace(self, sent={**kept, scope: Sent(sha256=sha256, turn=turn)})
 
     def with_received(self, tokens: Iterable[str]) -> Session:
-        """Note lines or passages sent in this turn."""
+        """Note lines or passages sent in this turn: what other editions of their records said is not known any more."""
         fresh = dict.fromkeys(tokens, self.turn)
-        others = {token: turn for token, turn in self.received.items() if token not in fresh}
+        editions = {token[:_TOKEN]: token[2 * _TOKEN :] for token in fresh}
+        others = {
+            token: turn
+            for token, turn in self.received.items()
+            if token not in fresh and editions.get(token[:_TOKEN], token[2 * _TOKEN :]) == token[2 * _TOKEN :]
+        }
         return replace(self, received=dict(list({**others, **fresh}.items())[-KEPT_RECEIVED:]))
 
 
 def token_of(*parts: str) -> str:
     """Names a line or passage without saying what it says: 16 hex digits of its SHA-256."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:_TOKEN]
+
+
+def edition_token(place: str, said: str, edition: str) -> str:
+    """Names what was said of a record, so that a later edition of the record can take its place.
+
+    Args:
+        place: Whose word it is.
+        said: What is shown.
+        edition: All that the record says now; of several passages of one edition each is remembered.
+
+    Returns:
+        Three tokens, 48 hex digits.
+    """
+    return token_of(place) + token_of(said) + token_of(edition)
 
 
 def session_key(client: int, session_id: str) -> str:
