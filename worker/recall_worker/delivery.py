@@ -111,7 +111,10 @@ def plan_news(
                 whole=False,
                 sha256=current.sha256,
             )
-        news = added_lines(before.text, text)
+        if _still_told(current, session, before.text):
+            news: list[str] | None = []
+        else:
+            news = added_lines(before.text, text)
         if news is None:
             return None
     else:
@@ -128,6 +131,12 @@ def plan_news(
         sha256=current.sha256,
         lines=tuple(_line_token(line, shown) for line in fresh if not _is_frame(line)),
     )
+
+
+def _still_told(current: Published, session: Session, last: str) -> bool:
+    """Back in a scope that has not changed, from one whose snapshot says all of it: nothing speaks against it."""
+    known = any(sent.sha256 == current.sha256 for sent in session.sent.values())
+    return known and added_lines(current.snapshot.text, last) is not None
 
 
 def added_lines(before: str, now: str) -> list[str] | None:
