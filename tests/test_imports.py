@@ -35,7 +35,7 @@ LAYERS = (
     ("scan", "projects"),
     ("corpus",),
     ("lexical*", "analysis*", "dense", "encoder*", "e5_file"),
-    ("languages", "fusion", "floor", "hybrid", "gist", "turns"),
+    ("kept_vectors", "languages", "fusion", "floor", "hybrid", "gist", "turns"),
     ("search", "asking", "digest", "snapshot", "window", "publish", "pending", "decisions"),
     (
         "spool",

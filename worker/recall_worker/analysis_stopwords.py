@@ -54,6 +54,11 @@ def stop_words_of(words: Iterable[str]) -> frozenset[str]:
     return _lists()[chosen] if best >= _hits_needed(chosen) else frozenset()
 
 
+def is_stop_word(word: str) -> bool:
+    """True for a stop word of any language: two or three words do not tell which one they are in."""
+    return word.casefold() in _languages_by_word()
+
+
 def spaceless_language(text: str) -> str | None:
     """Language without spaces whose list serves a text; kana anywhere make its Han characters Japanese."""
     if text.isascii():

@@ -19,18 +19,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_worker.asking import QueryEncoder as QueryEncoder  # others take it from here
-from recall_worker.asking import make_query
+from recall_worker.asking import QueryEncoder, make_query
 from recall_worker.background import load_background
 from recall_worker.config import Config
 from recall_worker.conversations import Conversations
 from recall_worker.delivery import Plan, after_turn, plan_news, plan_whole
-from recall_worker.digest import Relevant, compose_relevant
+from recall_worker.digest import Relevant, compose_relevant, room_for_relevant
 from recall_worker.frames import Event, Mode, Request, pack_answer
 from recall_worker.hybrid import View
 from recall_worker.ledger import Ledger
 from recall_worker.ledger_types import ShownLike
-from recall_worker.pending import room_beside_pending
 from recall_worker.projects import Projects
 from recall_worker.prompts import (
     ClientPrompt,
@@ -144,7 +142,7 @@ class Answerer:
             relevant = found.relevant.text
             passages = [passage_token(fate.hit) for fate in found.relevant.fates if fate.verdict == "shown"]
         if key and time.monotonic() < deadline:
-            # A hook that has given up printed its whole snapshot instead: the session has that, whatever is noted.
+            # A hook that gave up has printed its own snapshot alone: what it did not get must not be noted as had.
             self.conversations.end_turn(key, after_turn(session, project or EVERYWHERE, plan, passages))
         log.info(
             "answered mode=%d units=%d in_project=%d ms=%.1f",
@@ -248,7 +246,7 @@ class Answerer:
             hits = search(view, self._ledger, query.text, query.vector, project=project, top_k=TOP_K)
         hits = [hit for hit in hits if not has(hit)]
         budget = self._config.budget
-        room_units = room_beside_pending(shown_units - pending_units, pending_units, budget)
+        room_units = room_for_relevant(shown_units - pending_units, budget, pending_units=pending_units)
         relevant = compose_relevant(hits, shown, room_units=room_units, budget=budget, first=shown_units == 0)
         return Recalled(
             view=view,

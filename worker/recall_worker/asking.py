@@ -18,11 +18,15 @@ import regex
 from numpy.typing import NDArray
 
 from recall_worker.analysis import expand, runs
-from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
+from recall_worker.analysis_stopwords import (
+    is_stop_word,
+    spaceless_language,
+    stop_words_of,
+    without_stop_words,
+)
 from recall_worker.gist import take_gist
 from recall_worker.hybrid import View
 from recall_worker.lexical_scoring import WORDS
-from recall_worker.search import count_informative
 from recall_worker.turns import Turn, TurnSense, is_example, judge_by_letters, topicless_terms
 
 SAYS_LITTLE: Final = 3
@@ -105,7 +109,10 @@ def make_query(
     turn, little = Turn.TOPIC, terms < SAYS_LITTLE
     if terms <= JUDGED_TERMS:
         turn = judge_by_letters(own) if sense is None or vector is None else sense.judge(vector)
-    if turn is not Turn.TOPIC and not is_example(own) and names_topic(view, own):
+    judged = sense is not None and vector is not None
+    unsure = terms <= JUDGED_TERMS and not (turn is Turn.TOPIC and judged) and not is_example(own)
+    named = unsure and names_topic(view, own)
+    if turn is not Turn.TOPIC and named:
         # "thanks, and nginx?" asks about nginx; if that finds nothing, it was thanks, which stand on nothing.
         earlier = () if turn is Turn.SOCIAL else earlier
         turn, little = Turn.TOPIC, True
@@ -123,21 +130,17 @@ def make_query(
         vectors = ([vector] if said else []) + [encode(text) for text in earlier]
         return Query(text=_lent(said, earlier), vector=_decayed(vectors), own="".join(said))
 
-    judged = sense is not None and vector is not None
-    if turn is Turn.TOPIC and (judged or names_topic(view, own)):
+    if turn is Turn.TOPIC and (judged or named):
         return Query(text=own, vector=vector, own=own, instead=leaning)
     return leaning()
 
 
 def names_topic(view: View, text: str) -> bool:
-    """Tell whether a short prompt has a word that stands in some passages of the vault, but in few.
-
-    A stop word of any language is none: two or three words do not tell which language they are in.
-    """
+    """Tell whether a short prompt has a word that stands in some passages of the vault, but in few."""
     language = spaceless_language(text)
     few = max(FEW_PASSAGES, int(FEW_SHARE * len(view.lexical)))
     for run in runs(text):
-        if run.casefold() in stop_words_of([run] * 3):
+        if is_stop_word(run):
             continue
         if _BIGRAMMED.match(run):
             counts = (_count_holding(view, part) for part in without_stop_words(run, language))
@@ -166,6 +169,16 @@ def fit(view: View, piece: str) -> float:
     """How well the best passage answers a piece of a prompt: its BM25 times the share of the piece it explains."""
     found = view.lexical.scores(piece, view.corpus.ids)
     return float(found.values.max(initial=0.0)) * found.coverage
+
+
+def count_informative(text: str) -> int:
+    """Words of a prompt that say what it is about, in any script; stop words do not count."""
+    found = runs(text)
+    stops, language = stop_words_of(found), spaceless_language(text)
+    content = (
+        part for run in found if run.casefold() not in stops for part in without_stop_words(run, language)
+    )
+    return int(sum(expand(part).length for part in content))
 
 
 def _lent(said: Sequence[str], earlier: Sequence[str]) -> str:

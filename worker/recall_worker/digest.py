@@ -84,13 +84,20 @@ class Relevant:
     fates: tuple[Fate, ...]
 
 
-def room_for_relevant(snapshot_units: int, budget: Budget) -> int:
-    """UTF-16 units that slot 4 may take beside a snapshot of `snapshot_units`.
+def room_for_relevant(snapshot_units: int, budget: Budget, *, pending_units: int = 0) -> int:
+    """UTF-16 units that slot 4 may take.
 
-    What the target leaves, at least the reserve and at most the slot's own limit, never past the hard stop.
+    What the target leaves, at least the reserve and at most the slot's own limit, never past the hard stop. Pending
+    records stand in its room, and in nobody else's: a digest with them is no longer than the same one without them
+    might have been, unless they alone take more than the reserve.
+
+    Args:
+        snapshot_units: What slots 1 to 3 take without pending records.
+        pending_units: What pending records take beside them.
     """
     left = max(budget.target_units - snapshot_units, budget.relevant_reserved_units)
-    return max(0, min(left, budget.relevant_units, budget.hard_units - snapshot_units))
+    hard = budget.hard_units - snapshot_units
+    return max(0, min(left - pending_units, hard - pending_units, budget.relevant_units))
 
 
 def compose_relevant(

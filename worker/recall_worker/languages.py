@@ -11,8 +11,6 @@ from its language's mean instead, a passage lies where its meaning puts it (docs
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from numpy.typing import NDArray
 
 from recall_worker.background import load_background
 from recall_worker.dense import DenseMatrix
+from recall_worker.kept_vectors import load_vectors
 from recall_worker.scripts import Script, script_of
 
 Floats = NDArray[np.float32]
@@ -165,9 +164,8 @@ def _standing_out(
     vectors = matrix.vectors_of(ours)
     count, total, squares = np.zeros((3, len(ours)))
     nearest = np.full(len(ours), -np.inf)
-    for start in range(
-        0, len(rows), CROWD_BATCH
-    ):  # a copy of a large vault's vectors would double its memory
+    for start in range(0, len(rows), CROWD_BATCH):
+        # In batches: a copy of a large vault's vectors would double its memory.
         batch = rows[start : start + CROWD_BATCH]
         cosines = vectors @ matrix.vectors_of(batch).T
         other = record[ours][:, None] != record[batch]
@@ -195,28 +193,10 @@ def load_language_space(encoder: PassageEncoder, *, name: str, folder: Path) -> 
     """
     sentences = load_background()
     flat = [line for lines in sentences.values() for line in lines]
-    key = hashlib.sha256("\n".join([name, *flat]).encode()).hexdigest()[:16]
-    path = folder / f"languages-{key}.npy"
-    try:
-        vectors = np.load(path, allow_pickle=False)
-    except (OSError, ValueError):
-        encoded = encoder.encode_passages(flat)
-        vectors = encoded.reshape(len(sentences), -1, encoded.shape[1])
-        _keep(path, vectors)
+    vectors = load_vectors("languages", flat, encoder.encode_passages, name=name, folder=folder)
+    vectors = vectors.reshape(len(sentences), -1, vectors.shape[-1])
     return LanguageSpace(
         scripts=np.array([script_of("".join(lines)) for lines in sentences.values()], dtype=np.int64),
         vectors=vectors,
         means=vectors.mean(axis=1),
     )
-
-
-def _keep(path: Path, vectors: Floats) -> None:
-    """Write atomically; a folder that cannot be written costs only the time next time."""
-    fresh = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with fresh.open("wb") as file:
-            np.save(file, vectors, allow_pickle=False)
-        fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)

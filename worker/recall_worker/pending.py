@@ -67,14 +67,3 @@ def render_pending(
 def fits_beside(pending: Pending, standing: Snapshot, budget: Budget) -> bool:
     """True if both can be sent together; slot 4 gives up its room for them, slots 1 to 3 none of theirs."""
     return standing.units + units(pending.text) <= budget.hard_units
-
-
-def room_beside_pending(snapshot_units: int, pending_units: int, budget: Budget) -> int:
-    """UTF-16 units that slot 4 may take: pending records stand in its room, and in nobody else's.
-
-    So a digest with pending records is no longer than the same one without them might have been, unless they alone
-    take more than slot 4's reserve.
-    """
-    left = max(budget.target_units - snapshot_units, budget.relevant_reserved_units)
-    hard = budget.hard_units - snapshot_units
-    return max(0, min(left - pending_units, hard - pending_units, budget.relevant_units))

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_worker.analysis import expand, runs
-from recall_worker.analysis_stopwords import spaceless_language, stop_words_of, without_stop_words
 from recall_worker.floor import Rated, rate
 from recall_worker.fusion import Meaning, Scores, fuse, lean_on_record, read_meaning
 from recall_worker.hybrid import View
@@ -136,13 +134,3 @@ def read_hits(view: View, ledger: Ledger, scores: Scores, rows: list[int]) -> li
         if passage is not None and record is not None:
             hits.append(Hit(passage=passage, record=record, score=float(scores[row]), rank=len(hits) + 1))
     return hits
-
-
-def count_informative(text: str) -> int:
-    """Words of a prompt that say what it is about, in any script; stop words do not count."""
-    found = runs(text)
-    stops, language = stop_words_of(found), spaceless_language(text)
-    content = (
-        part for run in found if run.casefold() not in stops for part in without_stop_words(run, language)
-    )
-    return int(sum(expand(part).length for part in content))

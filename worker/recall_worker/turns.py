@@ -8,10 +8,7 @@ Next:  worker/recall_worker/asking.py, docs/decisions/0011-long-prompts.md
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -25,8 +22,7 @@ from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
 from recall_worker.analysis import expand, runs
-
-log = logging.getLogger(__name__)
+from recall_worker.kept_vectors import load_vectors
 
 Floats = NDArray[np.float32]
 
@@ -115,13 +111,7 @@ def load_turn_sense(encode: Callable[[Sequence[str]], Floats], *, name: str, fol
     """
     examples = load_examples()
     flat = [line for lines in examples.values() for line in lines]
-    key = hashlib.sha256("\n".join([name, *flat]).encode()).hexdigest()[:16]
-    path = folder / f"turns-{key}.npy"
-    try:
-        vectors = np.load(path, allow_pickle=False)
-    except (OSError, ValueError):
-        vectors = encode(flat)
-        _keep(path, vectors)
+    vectors = load_vectors("turns", flat, encode, name=name, folder=folder)
     ends = np.cumsum([len(lines) for lines in examples.values()])
     by_turn = dict(zip(examples, np.split(vectors, ends[:-1]), strict=True))
     return make_turn_sense(by_turn[Turn.CONTINUE], by_turn[Turn.SOCIAL], by_turn[Turn.TOPIC])
@@ -160,16 +150,3 @@ def _letters(text: str) -> str:
 def _closeness(group: Floats, vector: Floats) -> float:
     """Mean cosine to the nearest of a group."""
     return float(np.sort(group @ vector)[-NEAREST:].mean())
-
-
-def _keep(path: Path, vectors: Floats) -> None:
-    """Write atomically; a folder that cannot be written costs only the time next time."""
-    fresh = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with fresh.open("wb") as file:
-            np.save(file, vectors, allow_pickle=False)
-        fresh.replace(path)
-    except OSError as error:
-        log.info("turns not kept error=%s", error.strerror)
-        fresh.unlink(missing_ok=True)
