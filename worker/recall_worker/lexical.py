@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from recall_worker.lexical_impacts import ByteCache, Impact, add_up
 from recall_worker.lexical_query import QueryTerm, query_terms
-from recall_worker.lexical_scoring import WORDS, Bm25, ByteCache, Impact, View, add_up, held_by
+from recall_worker.lexical_scoring import WORDS, Bm25, View
 from recall_worker.records import Passage, PassageId
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ log = logging.getLogger(__name__)
 
 CACHE_BYTES: Final = 48 * 2**20
 HELD_PRIOR: Final = 8.0
+"""Weighted idf that a passage is always missing: about two rare words."""
+
 ABSENT_WEIGHT: Final = 0.5
+"""What a word that no passage has counts beside others, ratio."""
+
 _MANY_SEGMENTS: Final = 16
 _MANY_DELETED: Final = 0.2
 
@@ -45,7 +50,6 @@ class LexicalScores:
 
     Attributes:
         values: BM25, float32, shape (n,), aligned to the ids asked for; 0 where no term meets.
-        coverage: Share of the prompt's idf mass that the best passage contains, ratio 0 to 1.
         mass: Weighted idf of all its words: what a passage would score that held each of them once or so.
         terms: Words that were scored, the most informative first.
         scored: Words and grams, each with what it adds; None if no passage has it.
@@ -53,11 +57,23 @@ class LexicalScores:
     """
 
     values: NDArray[np.float32]
-    coverage: float
     mass: float
     terms: tuple[str, ...]
     scored: tuple[tuple[QueryTerm, Impact | None], ...]
     documents: NDArray[np.intp]
+
+    @property
+    def coverage(self) -> float:
+        """Share of the prompt's idf mass that the best passage contains, ratio 0 to 1."""
+        if not len(self.values) or self.values.max() <= 0:
+            return 0.0
+        best = self.documents[[int(self.values.argmax())]]
+        found = (
+            term.weight * term.idf
+            for term, impact in self.scored
+            if term.field == WORDS and impact is not None and impact.has(best)[0]
+        )
+        return sum(found) / self.mass if self.mass else 0.0
 
     def held(self, places: NDArray[np.intp]) -> NDArray[np.float32]:
         """Tell how much of what the prompt says some passages hold, whatever their length.
@@ -172,18 +188,10 @@ class LexicalIndex:
         add_up(impacts, by_document[: view.size])
         rows = view.rows(ids)
         values = by_document[rows]
-        best = int(values.argmax()) if len(ids) else 0
-        words = [term for term in terms if term.field == WORDS]
-        mass = sum(term.weight * term.idf for term in words)
-        held = 0.0
-        if len(ids) and values[best] > 0:
-            has = held_by(impacts[: len(words)], int(rows[best]))
-            held = sum(term.weight * term.idf for term, found in zip(words, has, strict=True) if found)
         return LexicalScores(
             values=values,
-            coverage=held / mass if mass else 0.0,
-            mass=mass,
-            terms=tuple(term.term for term in words),
+            mass=sum(term.weight * term.idf for term in terms if term.field == WORDS),
+            terms=tuple(term.term for term in terms if term.field == WORDS),
             scored=tuple(zip(terms, impacts, strict=True)),
             documents=rows,
         )
