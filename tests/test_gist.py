@@ -152,3 +152,11 @@ def test_a_sentence_without_an_end_is_cut(view: View, gap: str) -> None:
     """Dictated text has no stops, and some scripts no spaces: the part that a note answers is found."""
     filler = gap.join(["今日は晴れて風もなく公園で本を読んだ"] * 40)
     assert "議事録" in gist(view, f"{filler}{gap}議事録はいつまでに共有する{gap}{filler}")
+
+
+@pytest.mark.parametrize("line", ["数据库" * 200, "ก" * 900, "x" * 900, "😀" * 400])
+def test_a_single_long_line_keeps_to_the_weight(view: View, line: str) -> None:
+    """In any script: a letter of a dense one takes twice the encoder's time."""
+    cut = take_gist(f"```\n{line}\n```", view.lexical.idf, lambda piece: fit(view, piece))
+    assert 0 < weigh(cut.text) <= GIST_WEIGHT
+    assert 0 < weigh(cut.best) <= GIST_WEIGHT

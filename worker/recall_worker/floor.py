@@ -50,6 +50,7 @@ STANDS_OUT: Final = 2.3
 """Standard deviations by which a passage in another language must stand out from the crowd."""
 
 UNRELATED_MEANING: Final = 1.5
+"""The same for meaning alone, in standard deviations."""
 
 HELD_ALONE: Final = 0.4
 """Share of the prompt's words from which a passage without a vector is close."""
@@ -115,7 +116,7 @@ def rate(
 def _by_both(
     held: Scores, score: Scores, same_language: NDArray[np.bool_], *, crowding: float, strangers: int
 ) -> NDArray[np.floating]:
-    """Relevance above the bar of rows, best first; shape as given."""
+    """How far above the bar some rows lie; shape as given."""
     embedded = ~np.isnan(score)
     relevance = np.where(embedded, score, 0) + HELD_WEIGHT * held
     level = min(MOST_CROWDED, _crowd(relevance[embedded], strangers, UNRELATED))

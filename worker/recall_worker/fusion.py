@@ -22,10 +22,12 @@ LEXICAL_WEIGHT: Final = 3.0
 """Standard deviations of cosine that a words share of 1 stands for."""
 
 GRANTED_RATIO: Final = 0.8
+"""A passage in another language than the prompt's could not have shown its words: it is granted this times the square
+of the best share in the prompt's language. Squared, because a prompt that shares few words with any note of its own
+language says nothing against those either."""
+
 MOST_GRANTED: Final = 0.8
-"""Words share granted to a passage in another language than the prompt's, which could not have shown its own: this
-times the square of the best share in the prompt's language, and no more than that. Squared, because a prompt that
-shares few words with any note of its own language says nothing against those either."""
+"""No more words share than this is granted."""
 
 PRIOR_PASSAGES: Final = 20
 """Weight, in passages, of the background's statistics beside the vault's own: decides in small vaults."""

@@ -3,7 +3,7 @@
 Flow:  prompt → [gist] → encoder, search → digest
 In:    a prompt of any length and the weight of a word in this vault.   Out: its most informative pieces, in order.
 Never: a sentence reworded; a person's own words crowded out by a log.
-Next:  worker/recall_worker/answer.py
+Next:  worker/recall_worker/asking.py
 
 The encoder's time grows with tokens and its one vector blurs with topics; BM25's 32 terms fill up with what a log
 says once. Both read the few pieces that some note answers best instead (docs/decisions/0011-long-prompts.md).
@@ -138,7 +138,7 @@ def take_gist(prompt: str, word_weight: WordWeight, fit: Fit) -> Gist:
     best = max(worth, key=lambda place: (worth[place], -place), default=None)
     return Gist(
         text="\n".join(_best(pieces, worth)),
-        best="" if best is None else pieces[best].text[:GIST_WEIGHT],
+        best="" if best is None else _beginning(pieces[best].text),
     )
 
 
@@ -256,4 +256,11 @@ def _best(pieces: Sequence[Piece], worth: Mapping[int, float]) -> list[str]:
         if need <= left:
             chosen.append(place)
             left -= need
-    return [pieces[place].text[:GIST_WEIGHT] for place in sorted(chosen)]
+    return [_beginning(pieces[place].text) for place in sorted(chosen)]
+
+
+def _beginning(text: str) -> str:
+    """As much of a text as weighs `GIST_WEIGHT`: letters of dense scripts weigh twice."""
+    while (weight := weigh(text)) > GIST_WEIGHT:
+        text = text[: len(text) * GIST_WEIGHT // weight]
+    return text

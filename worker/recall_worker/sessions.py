@@ -124,7 +124,7 @@ def session_key(client: int, session_id: str) -> str:
 
 
 class SessionMemory:
-    """Sessions by key, on disk; safe to call from several threads."""
+    """Sessions by key, on disk; one thread at a time (`Conversations` sees to it)."""
 
     def __init__(
         self, folder: Path, *, capacity: int = KEPT_SESSIONS, clock: Callable[[], float] = time.time
