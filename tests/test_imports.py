@@ -55,7 +55,7 @@ LAYERS = (
         "state_digest",
         "blocks",
     ),
-    ("keeper",),
+    ("keeper", "failures"),
     ("daemon",),
     ("cli", "commands*", "__main__"),
 )

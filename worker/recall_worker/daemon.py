@@ -15,8 +15,7 @@ import logging.handlers
 import os
 import signal
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -26,8 +25,9 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from recall_worker.answer import Answerer
 from recall_worker.config import Config
-from recall_worker.errors import LedgerDamaged, RecallError, UsageError, WorkerError
+from recall_worker.errors import LedgerDamaged, UsageError, WorkerError
 from recall_worker.explain import above_of, explain, read_order
+from recall_worker.failures import Failures
 from recall_worker.frames import Request
 from recall_worker.hybrid import HybridIndex
 from recall_worker.keeper import EncoderKeeper
@@ -40,7 +40,7 @@ from recall_worker.rebuild import rebuild, remove_other_generations, serving_gen
 from recall_worker.records import EVERYWHERE
 from recall_worker.refresh import Publisher, read_vault
 from recall_worker.server import Server
-from recall_worker.status import failure_line, read_status
+from recall_worker.status import read_status
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Daemon:
         )
         self._stop = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._failures: deque[dict[str, Any]] = deque(maxlen=20)
+        self._failures = Failures()
         self._started = time.time()
         self._last_scan: dict[str, Any] | None = None
         self._last_prompt = time.monotonic()
@@ -137,18 +137,18 @@ class Daemon:
 
     def _schedule(self) -> None:
         """Hand every recurring job to APScheduler."""
-        self._scheduler.add_job(self._guarded("scan", self._scan), id="scan")
+        self._scheduler.add_job(self._failures.guard("scan", self._scan), id="scan")
         self._scheduler.add_job(
-            self._guarded("embed", self._embed), "interval", seconds=EMBED_PAUSE_S, id="embed"
+            self._failures.guard("embed", self._embed), "interval", seconds=EMBED_PAUSE_S, id="embed"
         )
         self._scheduler.add_job(
-            self._guarded("compact", lambda: self._in(self._refreshing, self._index.compact)),
+            self._failures.guard("compact", lambda: self._in(self._refreshing, self._index.compact)),
             "interval",
             minutes=COMPACT_MIN,
             id="compact",
         )
         self._scheduler.add_job(
-            self._guarded("prune", lambda: self._in(self._refreshing, self._ledger.prune)),
+            self._failures.guard("prune", lambda: self._in(self._refreshing, self._ledger.prune)),
             "interval",
             hours=PRUNE_H,
             id="prune",
@@ -163,39 +163,12 @@ class Daemon:
         if pace_s != self._pace_s:
             self._pace_s = pace_s
             self._scheduler.add_job(
-                self._guarded("scan", self._scan),
+                self._failures.guard("scan", self._scan),
                 "interval",
                 seconds=pace_s,
                 id="scans",
                 replace_existing=True,
             )
-
-    def _guarded(self, name: str, job: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[None]]:
-        """A scheduled job whose failure is shown by `recall status` and costs no later run."""
-
-        async def run() -> None:
-            try:
-                await job()
-            except RecallError as error:
-                self._note_failure(name, str(error))
-            except Exception as error:
-                log.exception("%s failed", name)
-                self._note_failure(name, f"{type(error).__name__}: see worker.log")
-            else:
-                self._forget_failure(name)
-
-        return run
-
-    def _note_failure(self, job: str, message: str) -> None:
-        known = [item for item in self._failures if item["job"] == job]
-        if not known or known[-1]["message"] != message:
-            log.warning("%s: %s", job, message)
-        self._forget_failure(job)
-        self._failures.append(failure_line(job, message))
-
-    def _forget_failure(self, job: str) -> None:
-        for item in [item for item in self._failures if item["job"] == job]:
-            self._failures.remove(item)
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         try:
@@ -255,7 +228,7 @@ class Daemon:
 
     def _on_new_scope(self) -> None:
         """A project's directory became known: the hook shall match it from the next prompt on."""
-        publish = self._guarded("publish", lambda: self._in(self._refreshing, self._publisher.publish))
+        publish = self._failures.guard("publish", lambda: self._in(self._refreshing, self._publisher.publish))
         self._loop.call_soon_threadsafe(
             lambda: self._scheduler.add_job(publish, id="publish", replace_existing=True)
         )
@@ -284,7 +257,6 @@ class Daemon:
     async def _explain(self, order: dict[str, Any]) -> dict[str, Any]:
         """Why a prompt gets what it gets."""
         self._keeper.wake()
-
         asked = read_order(order)
         view = self._index.view
         explained = await self._in(
@@ -310,7 +282,7 @@ class Daemon:
             "generation": self._index.folder.name,
             "rebuilding": self._rebuilding,
             "last_scan": self._last_scan,
-            "failures": list(self._failures),
+            "failures": self._failures.lines(),
         }
         encoder = {
             "model": self._config.model,
